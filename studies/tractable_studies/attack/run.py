@@ -1,4 +1,4 @@
-"""Adversarial attacks by inference: table 1 and figure 1.
+"""Adversarial attacks by inference of inputs: table 1 and figure 1.
 
 A trained model (``python -m tractable_studies.images.run mnist-cnn --model FILE``) is attacked
 with every wrong label for a number of test images (targeted), and with none in particular
@@ -195,13 +195,13 @@ class Options(StudyOptions):
 
     data: str = argument("images to attack", STUDIES)
     seed: int = seed_option(0)
-    model: Path | None = option(None, "of a trained TAGI", metavar="FILE")
+    model: Path | None = option(None, "model file of a trained TAGI", metavar="FILE")
     images: int = option(1000, "first test images to attack", quick=40, min_value=1)
     all_targets: bool = option(False, "nine targets per image, not one")
     rivals: int | None = option(None, "images for gradient attacks; by default all", min_value=1)
-    sigma: float = option(0.03, "of the change, in the unit of pixels")
-    sigma_v: float | None = option(None, "of the observed label")
-    steps: int = option(100, "of an attack, at most", quick=30, min_value=1)
+    sigma: float = option(0.03, "standard deviation of the change, in the unit of pixels")
+    sigma_v: float | None = option(None, "standard deviation of the observed label")
+    steps: int = option(100, "number of steps of an attack, at most", quick=30, min_value=1)
     clip: bool = option(False, "keep pixels within [0, 1]")
     rows: int = option(3000, "to train on, with --quick", min_value=1)
     test_rows: int | None = option(

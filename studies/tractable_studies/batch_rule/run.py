@@ -1,4 +1,4 @@
-"""How the batch rules fare over depth and batch size: test RMSE of x^3 - 3x.
+"""Batch rules by depth and batch size: test RMSE of x^3 - 3x.
 
 The true noise is 0.02 of the target's deviation.  It is inferred along with the weights (the
 default of ``Normal()``), or given from the start, which is much harder: a wrong first guess is then

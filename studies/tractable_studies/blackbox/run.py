@@ -1,4 +1,4 @@
-"""Black-box optimisation: regret after a hundred calls, beside four other methods.
+"""Black-box optimization: regret after 100 evaluations, compared with four other methods.
 
 Branin, Hartmann-6 and Ackley-10 (its box shifted off the optimum) with a budget of 100
 evaluations: ``BlackBoxOptimizer``, random search, differential evolution (scipy), and Optuna's

@@ -1,4 +1,4 @@
-"""The next character of Shakespeare: TAGI, Bayes by Backprop and Backprop on one small transformer.
+"""Character language model on Shakespeare: one transformer with TAGI, BBB and Backprop.
 
 The first nine tenths of the text are learnt from, in windows of 64 characters; the last tenth is
 for validation, in nats per character.  The rate of Backprop is the best of those given.
@@ -69,7 +69,7 @@ class Options(StudyOptions):
     judged: int = option(600, "windows of the validation text", quick=20, min_value=4)
     epochs: int = option(3, "passes over them", quick=1, min_value=1)
     batch: int = option(16, "windows in a batch", quick=8, min_value=1)
-    rates: list[float] = option([3e-3], "of Backprop")
+    rates: list[float] = option([3e-3], "learning rates of Backprop")
     learners: list[str] = option(
         ["Backprop", "TAGI", "BayesByBackprop"], "to compare",
         choices=["Backprop", "TAGI", "BayesByBackprop"],

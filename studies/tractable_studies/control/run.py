@@ -1,4 +1,4 @@
-"""Control with continuous actions: TAGI beside PPO on half-cheetah, pendulum and other bodies.
+"""Control with continuous actions: TAGI compared with PPO.
 
 Table 3 and figure 5 of Nguyen & Goulet, "Analytically tractable hidden-states inference in
 Bayesian neural networks".  TAGI is algorithm 2 with the departures that

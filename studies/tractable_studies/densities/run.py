@@ -47,7 +47,7 @@ class Options(StudyOptions):
     seed: list[int] = seed_option([0], quick=[0])
     sets: list[str] = option(list(UCI_NAMES), "tables", choices=UCI_NAMES, quick=["boston"])
     rows: int = option(500, "to learn from, at most, and to test on", quick=200, min_value=50)
-    members: int = option(3, "of the ensemble", quick=2, min_value=2)
+    members: int = option(3, "number of networks of the ensemble", quick=2, min_value=2)
     flow_passes: list[int] = option([15, 40], "tried for the flows", quick=[2])
     chain_passes: list[int] = option([8, 25], "tried for the chains", quick=[1])
     resume: bool = resume_option()

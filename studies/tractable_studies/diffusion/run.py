@@ -1,4 +1,4 @@
-"""Rows of three UCI tables and the 8x8 digits by diffusion, all in one run.
+"""Diffusion models of three UCI tables and the 8x8 digits.
 
 ``TAGI`` in closed form, the same network by ``Backprop``, and on the tables ForestDiffusion, where
 it is installed.  Judged by energy distance to test rows, by how well a classifier tells them apart,
@@ -45,10 +45,10 @@ class Options(StudyOptions):
 
     seed: int = seed_option(0)
     sets: list[str] = option(list(NAMES), "rows", choices=NAMES, quick=["wine"])
-    rows: int = option(500, "of a table, at most", quick=200, min_value=50)
-    digits: int = option(1_300, "of the digits, at most", quick=400, min_value=300)
+    rows: int = option(500, "number of rows of a table, at most", quick=200, min_value=50)
+    digits: int = option(1_300, "number of digit images, at most", quick=400, min_value=300)
     passes: int = option(4, "over the noised rows", quick=1, min_value=1)
-    width: int = option(128, "of two hidden layers", quick=16, min_value=1)
+    width: int = option(128, "width of two hidden layers", quick=16, min_value=1)
     resume: bool = resume_option()
     forest_times: int = option(20, "times of ForestDiffusion", quick=3, min_value=3)
     forest_copies: int = option(10, "copies of each row there", quick=2, min_value=1)

@@ -1,4 +1,4 @@
-"""scikit-learn estimators on the seven UCI sets: ours against its own, all with their defaults.
+"""scikit-learn estimators of the library and of scikit-learn on seven UCI tables.
 
 ``TAGIRegressor()`` against ``MLPRegressor()`` and ``RandomForestRegressor()``, on published
 train/test splits.  The network of scikit-learn gets standardised inputs *and* targets, as ours

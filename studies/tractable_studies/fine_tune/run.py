@@ -1,4 +1,4 @@
-"""A network trained by Adam on five classes of CIFAR-10, then the other five from few images.
+"""Fine-tuning: five classes of CIFAR-10 by Adam, the other five from few images.
 
 Four ways to learn the other five: TAGI from the trained body with a new head (``init="net"``),
 TAGI from nothing, Adam from the trained body with a new head, Adam from nothing.  The rate of Adam
@@ -137,7 +137,9 @@ class Options(StudyOptions):
     """How much is learnt from."""
 
     seed: list[int] = seed_option([0, 1, 2], quick=[0])
-    images: list[int] = option([100, 1000], "of the other five classes", quick=[60], min_value=10)
+    images: list[int] = option(
+        [100, 1000], "number of images of the other five classes", quick=[60], min_value=10
+    )
     epochs: int = option(20, "over those", quick=2, min_value=1)
     first_epochs: int = option(6, "over the first five classes", quick=1, min_value=1)
     first_rows: int = option(25000, "images of the first five classes", quick=500, min_value=10)

@@ -154,7 +154,7 @@ class Options(StudyOptions):
         ["sunspots", "airline", "OT", "all"], choices=["sunspots", "airline", "OT", "all"],
         quick=["sunspots", "airline"],
     )  # fmt: skip
-    horizons: list[int] = option([96, 192, 336, 720], "of ETTh1", quick=[96], min_value=1)
+    horizons: list[int] = option([96, 192, 336, 720], "horizons of ETTh1", quick=[96], min_value=1)
 
 
 Job = tuple[str, str, Callable[[], Metrics]]

@@ -1,4 +1,4 @@
-"""Subjects of scientific papers from who cites whom: accuracy, calibration, and doubt.
+"""Subjects of papers in citation networks: accuracy, calibration and uncertainty.
 
 Twenty labelled papers of each subject, the public split.  Every method has as many settings to
 choose from, on the 500 validation nodes; ten seeds of the chosen one are tested once.
@@ -104,7 +104,7 @@ class Options(StudyOptions):
 
     name: str = argument("the graph", STUDIES)
     seed: int = seed_option(0)
-    seeds: int = option(10, "of the chosen settings", quick=2, min_value=1)
+    seeds: int = option(10, "number of seeds for the selected settings", quick=2, min_value=1)
     trials: int = option(12, "settings tried on validation nodes", quick=2, min_value=1)
     subjects: int = option(7, "left out in turn", quick=1, min_value=1)
     methods: list[str] = option(list(METHODS), choices=METHODS, quick=["tagi", "gcn"])

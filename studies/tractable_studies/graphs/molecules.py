@@ -107,7 +107,7 @@ class Options(StudyOptions):
     """How often."""
 
     seed: int = seed_option(0)
-    folds: int = option(10, "of the published ones", quick=1, min_value=1)
+    folds: int = option(10, "number of published folds", quick=1, min_value=1)
     trials: int = option(8, "settings tried in each fold", quick=1, min_value=1)
     methods: list[str] = option(list(TITLES), choices=TITLES)
 

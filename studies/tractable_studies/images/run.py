@@ -198,7 +198,7 @@ class Options(StudyOptions):
     batch_size: int | None = option(None, "images per step", min_value=1)
     sigma: float | None = option(None, "noise of the +-1 decisions")
     gain: float | None = option(None, "factor on the prior variances")
-    forget: float = option(0.3, "of earlier epochs, between 0 and 1")
+    forget: float = option(0.3, "share forgotten of earlier epochs, between 0 and 1")
     augment: int | None = option(
         None, "mirror images and shift them by up to so many pixels; -1: not"
     )

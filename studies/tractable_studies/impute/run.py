@@ -1,4 +1,4 @@
-"""Holes in UCI tables, filled by a mixture of normals and by scikit-learn's ``IterativeImputer``.
+"""Imputation of UCI tables by a mixture of Gaussians and by ``IterativeImputer``.
 
 A fifth of all values is taken away at random, from training and test rows.  Every method learns
 from the training rows with their holes and fills those of the test rows.  Errors are in standard
@@ -45,7 +45,7 @@ class Options(StudyOptions):
 
     seed: list[int] = seed_option([0, 1, 2], quick=[0])
     sets: list[str] = option(list(SETS), choices=SETS, quick=["boston"])
-    rows: int = option(1_500, "of training, at most", quick=300, min_value=50)
+    rows: int = option(1_500, "number of training rows, at most", quick=300, min_value=50)
 
 
 def mean(train: Array, test: Array, seed: int) -> Filled:

@@ -1,4 +1,4 @@
-"""Test error by width on MNIST images some of whose labels are false: Backprop, TAGI, BBB.
+"""Test error by width on MNIST images with wrong labels: Backprop, TAGI, BBB.
 
 One hidden layer, 1,000 images of 7 x 7 pixels (means of 4 x 4), 20 % of their labels drawn anew;
 the test labels are true.  At 28 x 28 pixels a network fits all labels before it is wide enough to
@@ -37,7 +37,7 @@ LEARNERS = ("TAGI", "Backprop", "BayesByBackprop")
 
 @dataclass(frozen=True, kw_only=True)
 class Options(StudyOptions):
-    """How much is learnt."""
+    """Options of the study."""
 
     seed: int = seed_option(0)
     seeds: int = option(2, "fits of each width", quick=1, min_value=1)
@@ -47,9 +47,9 @@ class Options(StudyOptions):
     )  # fmt: skip
     rows: int = option(1000, "images to learn from", quick=200, min_value=20)
     test_rows: int = option(2000, "images to test on", quick=300, min_value=20)
-    noise: float = option(0.2, "share of the labels that are drawn anew")
-    epochs: int = option(200, "of the gradient learners", quick=20, min_value=1)
-    tagi_epochs: int = option(30, "of TAGI", quick=5, min_value=1)
+    noise: float = option(0.2, "fraction of the labels that are replaced at random")
+    epochs: int = option(200, "number of epochs of the gradient learners", quick=20, min_value=1)
+    tagi_epochs: int = option(30, "number of epochs of TAGI", quick=5, min_value=1)
     learners: list[str] = option(list(LEARNERS), "to compare", choices=LEARNERS)
 
 

@@ -33,13 +33,15 @@ RATE = 5e-3
 
 @dataclass(frozen=True, kw_only=True)
 class Options(StudyOptions):
-    """What is measured, and how often."""
+    """Options of the study."""
 
     seed: int = seed_option(0)
     sets: list[str] = option(["boston", "energy"], "UCI sets", quick=["boston"], choices=UCI_NAMES)
     learners: list[str] = option(list(LEARNERS), "to compare", choices=LEARNERS)
     datasets: int = option(8, "fits of each", quick=3, min_value=3)
-    epochs: int = option(100, "of the gradient learners, in batches of 32", quick=5, min_value=1)
+    epochs: int = option(
+        100, "number of epochs of the gradient learners, in batches of 32", quick=5, min_value=1
+    )
 
 
 def table(name: str) -> tuple[Tensor, Tensor]:

@@ -26,11 +26,11 @@ from tractable_studies.knowing.honesty import RATE, table
 
 @dataclass(frozen=True, kw_only=True)
 class Options(StudyOptions):
-    """What is measured, and how often."""
+    """Options of the study."""
 
     seed: int = seed_option(0)
     sets: list[str] = option(["boston", "energy"], "UCI sets", quick=["boston"], choices=UCI_NAMES)
-    splits: int = option(3, "of the rows", quick=1, min_value=1)
+    splits: int = option(3, "number of splits of the rows", quick=1, min_value=1)
     epochs: int = option(60, "in batches of 32", quick=3, min_value=1)
 
 

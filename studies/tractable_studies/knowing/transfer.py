@@ -1,4 +1,4 @@
-"""What five digits teach about the other five: a posterior as the prior, against a fresh one.
+"""Transfer learning: the posterior of five digits as the prior for the other five.
 
 A network of two hidden layers of 100 learns the digits 0 to 4; its posterior, with a new head, is
 the prior for 5 to 9, of which 10, 100 or 1,000 images are seen.  How much wider the posterior is
@@ -41,11 +41,15 @@ class Options(StudyOptions):
     """How much is learnt from."""
 
     seed: list[int] = seed_option([0, 1, 2], quick=[0])
-    rows: list[int] = option([10, 100, 1000], "of the other five digits", quick=[20], min_value=5)
-    first_rows: int = option(5000, "of the first five digits", quick=300, min_value=20)
+    rows: list[int] = option(
+        [10, 100, 1000], "number of rows of the other five digits", quick=[20], min_value=5
+    )
+    first_rows: int = option(
+        5000, "number of rows of the first five digits", quick=300, min_value=20
+    )
     first_epochs: int = option(4, "over those", quick=1, min_value=1)
     epochs: int = option(10, "over the rows of the others", quick=2, min_value=1)
-    test_rows: int = option(1000, "of the others", quick=200, min_value=20)
+    test_rows: int = option(1000, "number of test rows of the others", quick=200, min_value=20)
     learners: list[str] = option(list(FRESH), "to compare", choices=FRESH)
 
 

@@ -1,4 +1,4 @@
-"""Likelihoods on data of their kind, beside other libraries on the same rows.
+"""Likelihoods on matching data, compared with other libraries on the same rows.
 
 * ``counts``: hourly counts of bikes.  scikit-learn's models give a mean; they are scored as Poisson
   counts, and with the dispersion that suits their own training rows.  statsmodels has both.
@@ -153,10 +153,14 @@ class Options(StudyOptions):
     """How long, how often."""
 
     seed: int = seed_option(0)
-    epochs: int = option(10, "of TAGI on the counts; others have multiples", quick=2, min_value=1)
+    epochs: int = option(
+        10, "number of epochs of TAGI on the counts; others have multiples", quick=2, min_value=1
+    )
     repeats: int = option(1, "seeds, but for the folds of classes", quick=1, min_value=1)
-    rows: int = option(1000, "of the inverse problem", quick=200, min_value=50)
-    images: int = option(10_000, "of MNIST for the convolutional network", quick=500, min_value=100)
+    rows: int = option(1000, "number of rows of the inverse problem", quick=200, min_value=50)
+    images: int = option(
+        10_000, "number of images of MNIST for the convolutional network", quick=500, min_value=100
+    )
     groups: list[str] = option(list(GROUPS), choices=GROUPS, quick=["counts", "answers"])
 
 

@@ -1,4 +1,4 @@
-"""Missing values in UCI tables: inferred with their doubt, filled with means, or by regressions.
+"""Missing values in UCI tables: inferred, replaced by means, or imputed by regression.
 
 Two questions, on published splits (at most 400 rows to learn from, at most 300 to test on):
 

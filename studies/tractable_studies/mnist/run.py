@@ -1,4 +1,4 @@
-"""MNIST with two hidden layers: Bayes by Backprop, point estimates and TAGI, beside Table 3.
+"""MNIST with two hidden layers: Bayes by Backprop, point estimates and TAGI; Table 3.
 
 Error rate, learning curves, weight distributions, calibration, pruning and robustness, as in
 section 4.2 of "Weight uncertainty in neural networks" (a replication of Bayes by Backprop).
@@ -71,7 +71,7 @@ class Options(StudyOptions):
     estimator: Literal["weights", "local"] = option("local", choices=("weights", "local"))
     kl_weight: str = option("uniform", choices=("uniform", "blundell"))
     kl_scale: float = option(1.0, "factor on the divergence; below 1 the posterior is tempered")
-    prior_sigma: float = option(1.0, "of the Gaussian prior")
+    prior_sigma: float = option(1.0, "standard deviation of the Gaussian prior")
     init: Literal["published", "he"] = option("published", choices=("published", "he"))
     rho: tuple[float, float] = option((-5.0, -4.0), "first range")
     draws: int = option(50, "sets of weights to predict with", quick=5, min_value=1)

@@ -125,7 +125,7 @@ class Options(StudyOptions):
 
     seed: list[int] = seed_option((0, 1, 2), quick=[0])
     resume: bool = resume_option()
-    steps: int = option(50_000, "of each agent", quick=1500, min_value=1)
+    steps: int = option(50_000, "number of steps of each agent", quick=1500, min_value=1)
     agents: list[str] = option(list(AGENTS), choices=AGENTS)
     variations: int = option(
         0,

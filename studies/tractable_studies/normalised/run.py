@@ -1,4 +1,4 @@
-"""A batch-normalised ResNet and a layer-normalised mixer on CIFAR-10, by TAGI and by Adam.
+"""A batch-normalized ResNet and a layer-normalized mixer on CIFAR-10: TAGI and Adam.
 
 Both learners see the same images in the same number of passes.  The rate of Adam is the best of
 three on validation images, for each network; TAGI has its defaults.  Digits of MNIST are the

@@ -1,4 +1,4 @@
-"""Images that do not belong, by the density of an ensemble of autoencoders and by its doubt.
+"""Out-of-distribution images by an ensemble of autoencoders: density and uncertainty.
 
 Trained on binarised MNIST: on the digits 0 to 7, to be told from 8 and 9; and on all digits, to be
 told from grey CIFAR-10.  Scores: minus the log density of one member (plain likelihood), minus that
@@ -38,7 +38,7 @@ class Options(StudyOptions):
     rows: int = option(10_000, "training images", quick=1_000, min_value=100)
     test: int = option(1_000, "test images of either kind", quick=200, min_value=10)
     epochs: int = option(15, "over them", quick=2, min_value=1)
-    members: int = option(3, "of the ensemble", quick=2, min_value=2)
+    members: int = option(3, "number of networks of the ensemble", quick=2, min_value=2)
     bound: int = option(50, "draws of the latent for a log density", quick=10, min_value=1)
 
 

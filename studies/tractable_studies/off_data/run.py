@@ -1,4 +1,4 @@
-"""Error bars in gaps of the data and beyond them, before and after they widen.
+"""Prediction intervals in gaps of the data and outside their range, with and without widening.
 
 Every model is fitted once and scored twice: as it is, and without what it remembers of where its
 training rows were (``fit(distance_aware=False)`` gives the same weights).

@@ -1,4 +1,4 @@
-"""Optimisation of a function of one variable by inference: table 2 and figure 3.
+"""Optimization of a function of one variable by inference: table 2 and figure 3.
 
 ``y = x^3 - 3 x + v`` with ``v ~ N(0, 0.1^2)`` is learnt by the network of table 6; then eqs. (3)
 and (4) walk from x = 0.25 and x = -0.25, with a standard deviation of 0.01, to its maximum at -1
@@ -162,8 +162,8 @@ class Options(StudyOptions):
     seed: list[int] = seed_option(range(10, 20), quick=[10, 11])
     observations: int = option(20_000, "to learn from", quick=2000, min_value=1)
     epochs: int = option(50, "passes over them", quick=40, min_value=1)
-    gain: float = option(GAIN, "of the prior variances")
-    steps: int = option(500, "of the walk, at most", quick=200, min_value=1)
+    gain: float = option(GAIN, "factor of the prior variances")
+    steps: int = option(500, "number of steps of the walk, at most", quick=200, min_value=1)
     plots: bool = option(True, "draw figure 3", also=("--figures/--no-figures",))
 
 

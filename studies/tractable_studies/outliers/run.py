@@ -1,4 +1,4 @@
-"""Gross outliers in the training targets of UCI sets: what do they cost the default regressor?
+"""Effect of gross outliers in the training targets of UCI tables on the default regressor.
 
 A share of the training targets is moved by 20 standard deviations of the target, up or down; the
 test rows stay as they are.  ``TAGIRegressor()`` with its defaults, published splits.

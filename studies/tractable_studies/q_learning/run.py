@@ -1,4 +1,4 @@
-"""Acting by values: TAGI's Q-network beside Stable-Baselines3's DQN, A2C and PPO.
+"""Q-learning: TAGI compared with DQN, A2C and PPO of Stable-Baselines3.
 
 All agents learn in one harness, with the same number of steps, the same evaluation (twenty episodes
 without exploration) and processor time for the clock.  ``QAgent`` has its defaults everywhere
@@ -56,7 +56,7 @@ class Options(StudyOptions):
 
     seed: list[int] = seed_option((0, 1, 2, 3, 4), quick=[0])
     resume: bool = resume_option()
-    parts: list[str] = option(list(PARTS), "of the study", choices=PARTS)
+    parts: list[str] = option(list(PARTS), "parts of the study", choices=PARTS)
     env: list[str] = option(list(STEPS), "environments", quick=["CartPole-v1"])
     methods: list[str] = option(list(USUAL), choices=METHODS, quick=["tagi", "a2c"])
     steps: int | None = option(None, "by default 50,000 to 500,000", quick=10_000, min_value=1)

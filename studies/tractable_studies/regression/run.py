@@ -1,4 +1,4 @@
-"""A curve learnt on a short interval: Bayes by Backprop, ensembles and TAGI, beside Tables 1 and 2.
+"""Regression on a short interval: Bayes by Backprop, ensembles and TAGI; Tables 1 and 2.
 
 Section 4.1 of "Weight uncertainty in neural networks" (a replication of Bayes by Backprop): 8 x 128
 points of eq. (22) on [0, 0.5], 1,000 evaluation points on [-0.5, 1.5], two hidden layers of 400
@@ -63,9 +63,9 @@ class Options(StudyOptions):
     resume: bool = resume_option()
     units: int = option(400, "per hidden layer", quick=40, min_value=1)
     epochs: int = option(1500, "over the data", quick=20, min_value=1)
-    tagi_epochs: int = option(40, "of TAGI", quick=5, min_value=1)
+    tagi_epochs: int = option(40, "number of epochs of TAGI", quick=5, min_value=1)
     models: list[str] | None = option(None, "only these, by name")
-    members: int = option(25, "of an ensemble", quick=3, min_value=1)
+    members: int = option(25, "number of networks of an ensemble", quick=3, min_value=1)
     samples: int = option(5, "draws per step", min_value=1)
     draws: int = option(5000, "sets of weights to evaluate with", quick=100, min_value=1)
     lr: float = option(1e-3, "learning rate")

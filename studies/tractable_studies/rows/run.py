@@ -1,4 +1,4 @@
-"""Images of MNIST as sequences of 28 rows, by an LSTM and by an encoder: TAGI beside Adam.
+"""MNIST as sequences of 28 rows, by an LSTM and a transformer encoder: TAGI and Adam.
 
 Each learner has one setting, the best on 2,000 validation images with the first seed and all other
 images: the rate of Adam (on a fifth of the images a larger one is best, which trails on all), the
@@ -128,7 +128,7 @@ def score(model: tr.Learner, rows: Rows) -> dict[str, float]:
 
 @dataclass(frozen=True, kw_only=True)
 class Options(StudyOptions):
-    """How much is learnt."""
+    """Options of the study."""
 
     seed: list[int] = seed_option([0, 1, 2], quick=[0])
     nets: list[str] = option(list(NETS), "networks", choices=list(NETS))

@@ -1,4 +1,4 @@
-"""Long streams: do models keep learning, and do their error bars hold?
+"""Long data streams: plasticity of models and coverage of their intervals.
 
 * ``jump``: after 500,000 updates the truth jumps.  A model with a memory of 1,000 rows against a
   fresh one that sees the same rows: the ratio of their errors 2,000 and 10,000 updates later.
@@ -121,7 +121,9 @@ class Options(StudyOptions):
     seed: list[int] = seed_option([0, 1, 2], quick=[0])
     parts: list[str] = option(["jump", "drift", "change"], choices=["jump", "drift", "change"])
     updates: int = option(500_000, "before the jump", quick=5_000, min_value=1)
-    rows: int = option(1_000_000, "of the drifting stream", quick=20_000, min_value=100)
+    rows: int = option(
+        1_000_000, "number of rows of the drifting stream", quick=20_000, min_value=100
+    )
     turn: int = option(
         100_000, "rows of a full turn of the drifting truth", quick=20_000, min_value=1
     )

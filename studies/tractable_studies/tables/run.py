@@ -1,4 +1,4 @@
-"""Default estimators beside CatBoost, NGBoost, forests, HistGradientBoosting, linear models, GPs.
+"""Default estimators compared with CatBoost, NGBoost, forests, linear models and GPs.
 
 Sixteen tables with numbers to predict and sixteen with classes, all of which ship inside Python
 packages; five folds.  Half of the tables may be looked at while defaults are chosen (``choosing``),
@@ -66,7 +66,9 @@ class Options(StudyOptions):
     resume: bool = resume_option()
     tables: list[str] = option(list(TABLES), choices=TABLES, quick=QUICK)
     methods: list[str] = option(list(METHODS), choices=METHODS, quick=[OURS, "forest", "linear"])
-    again: bool = option(False, "compute the chosen methods anew, and keep the others' results")
+    again: bool = option(
+        False, "compute the chosen methods again, and keep the results of the others"
+    )
 
     def check(self) -> None:
         """All packages are there before anything is computed."""

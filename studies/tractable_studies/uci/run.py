@@ -1,4 +1,4 @@
-"""The seven UCI regression sets with their published splits, one untuned recipe for all.
+"""Seven UCI regression tables with their published splits and one setting for all.
 
 ``TAGIRegressor()`` as it comes: five networks of two hidden layers of 64 ReLU units, whatever it
 chooses chosen on held-out training rows.  Published figures: Goulet, Nguyen & Amiri (2021), one

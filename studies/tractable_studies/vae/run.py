@@ -1,4 +1,4 @@
-"""Binarised MNIST by a 784-200-200-50 autoencoder: the usual bound and the importance-weighted one.
+"""Autoencoders of binarized MNIST: the ELBO and the importance-weighted bound.
 
 Pixels are drawn anew as 0 or 1 at every pass; the test images are drawn once.  The log-likelihood
 of a test image is estimated by 5,000 draws of the latent for some images, and carried over to all
@@ -47,21 +47,23 @@ class Options(StudyOptions):
     """How long, how many samples."""
 
     seed: int = seed_option(0)
-    epochs: int = option(500, "of the usual bound", quick=1, min_value=1)
+    epochs: int = option(500, "number of epochs of the usual bound", quick=1, min_value=1)
     importance_epochs: list[int] = option(
         [60, 20], "of the weighted one, after it, in stages", quick=[1, 1], min_value=0
     )
-    samples: list[int] = option([5, 50], "of each stage", quick=[2, 5], min_value=2)
+    samples: list[int] = option(
+        [5, 50], "number of samples of each stage", quick=[2, 5], min_value=2
+    )
     batch_size: int = option(100, "images of an update", min_value=1)
-    lr: float = option(3e-3, "of Adam, to zero by a cosine")
-    importance_lr: float = option(1e-3, "of every stage of the weighted bound")
+    lr: float = option(3e-3, "learning rate of Adam, to zero by a cosine")
+    importance_lr: float = option(1e-3, "learning rate of every stage of the weighted bound")
     importance_batch: list[int] = option(
         [100, 20], "images of an update of it, by stage", min_value=1
     )
     rows: int = option(60_000, "training images", quick=2_000, min_value=100)
     test: int = option(10_000, "test images", quick=200, min_value=10)
     exact: int = option(500, "test images for 5,000 draws", quick=20, min_value=2)
-    draws: int = option(5_000, "of the latent, for those", quick=200, min_value=2)
+    draws: int = option(5_000, "number of samples of the latent, for those", quick=200, min_value=2)
     resume: bool = resume_option()
 
     def check(self) -> None:
