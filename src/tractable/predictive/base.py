@@ -122,7 +122,7 @@ class Predictive(ABC):
     @property
     def mode(self) -> Tensor:
         """The most probable value of the target."""
-        raise TypeError(f"{type(self).__name__} does not say where its mode is")
+        raise TypeError(f"{type(self).__name__} does not compute its mode")
 
     def unwrapped(self, y: Tensor) -> Tensor:
         """Return targets in the turn of ``mean``, for comparison: only angles change."""
@@ -153,7 +153,7 @@ class Predictive(ABC):
         Default: every tensor and every part of a dataclass is converted.
         """
         if not is_dataclass(self):
-            raise TypeError(f"{type(self).__name__} does not say what it is in double precision")
+            raise TypeError(f"{type(self).__name__} does not support double precision")
         changes = {field.name: _double(getattr(self, field.name)) for field in fields(self)}
         doubled: Self = replace(self, **changes)
         return doubled
