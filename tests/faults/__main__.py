@@ -37,8 +37,8 @@ def files_of(fault: Fault) -> tuple[list[str], list[str]]:
     return first, [*doctests, *(file for file in rest if file not in first)]
 
 
-def find(scratch: Scratch, fault: Fault, limit: float, *, only_rest: bool = False) -> Result:
-    """Plant one fault and run tests until one fails, or only those that are not named with it."""
+def find(scratch: Scratch, fault: Fault, limit: float) -> Result:
+    """Plant one fault in its file and run tests until one fails, those named with it first."""
     text = scratch.text(fault.file)
     if text.count(fault.old) != 1:
         raise ValueError(f"{fault.name}: the text occurs {text.count(fault.old)} times, not once")
@@ -47,7 +47,7 @@ def find(scratch: Scratch, fault: Fault, limit: float, *, only_rest: bool = Fals
     with scratch.changed(fault.file, text.replace(fault.old, fault.new)):
         if native:
             scratch.compile_kernel()
-        for tests in files_of(fault)[only_rest:]:
+        for tests in files_of(fault):
             run = scratch.pytest(tests, limit - found["seconds"])
             found["seconds"] = round(found["seconds"] + run.seconds, 1)
             if run.failed:
@@ -111,7 +111,7 @@ def run(
                 found = {"file": fault.file, "what": fault.what, "found_by": test}
                 found |= {"seconds": seconds} | ({} if test else {"incomplete": True})
                 if test is None and not quick_only:
-                    found = find(scratch, fault, limit, only_rest=fault.name in quick)
+                    found = find(scratch, fault, limit)
                     fresh.append(found)
                 results[fault.name] = found | {"commit": at}
                 sys.stderr.write(f"{fault.name}: {found['found_by']}, {found['seconds']} s\n")
