@@ -63,10 +63,7 @@ class InputChecks:
         point, unless the network accepts integers only.  A network that uses inputs as indices may
         define ``check_rows(x)``, which raises an error for invalid indices.
         """
-        x = self.format.inputs(X)
-        check = getattr(self.learner.net, "check_rows", None)
-        if check is not None:
-            check(x)
+        x = self.tensors(X)
         try:
             self.output_shape(x)
         except InvalidInput:
@@ -88,6 +85,14 @@ class InputChecks:
         except InvalidInput:
             return False
         return True
+
+    def tensors(self, X: Any) -> Inputs:
+        """Return inputs as finite tensors, without running the network."""
+        x = self.format.inputs(X)
+        check = getattr(self.learner.net, "check_rows", None)
+        if check is not None:
+            check(x)
+        return x
 
     def output_shape(self, x: Inputs) -> torch.Size:
         """Return the shape of the network's output for these rows, or raise ``InvalidInput``."""

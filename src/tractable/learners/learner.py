@@ -15,7 +15,7 @@ import json
 import math
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
@@ -43,6 +43,8 @@ from tractable.training.callbacks import Callback, EpochRecord, run_callbacks, s
 from tractable.training.data import ArrayData, LoaderData, TensorFormat, as_inputs, as_tensor
 from tractable.training.inputs import Inputs, map_inputs, single_input
 from tractable.training.progress import Progress
+
+T = TypeVar("T")
 
 
 class Learner:
@@ -404,7 +406,18 @@ class Learner:
             batch_size: number of rows that are computed at once; None for all.
             options: options of the method, such as ``n_weight_samples=``.
         """
-        return self._outputs(self.checks.inputs(X), batch_size=batch_size, **options)
+        return self._for_inputs(X, lambda x: self._outputs(x, batch_size=batch_size, **options))
+
+    def _for_inputs(self, X: Any, function: Callable[[Inputs], T]) -> T:
+        """Call a function with inputs, without an additional forward pass to check them.
+
+        A forward pass may have effects, such as filling a cache of keys and values.  Only if the
+        function fails are the inputs checked by one, to explain the error.
+        """
+        try:
+            return function(self.checks.tensors(X))
+        except (RuntimeError, IndexError):
+            return function(self.checks.inputs(X))
 
     def _outputs(self, x: Inputs, *, batch_size: int | None = 1024, **options: Any) -> Outputs:
         with self.lock:
@@ -426,11 +439,14 @@ class Learner:
         Returns:
             ``[n_samples, rows, outputs]``.
         """
-        x = self.checks.inputs(X)
         source = torch.default_generator if generator is None else generator
-        with self.lock:
-            drawn: Tensor = self.method.sample(self.state, x, n_samples, source)
-            return drawn
+
+        def drawn(x: Inputs) -> Tensor:
+            with self.lock:
+                found: Tensor = self.method.sample(self.state, x, n_samples, source)
+                return found
+
+        return self._for_inputs(X, drawn)
 
     def input_gradient(self, X: Any, y: Any, **options: Any) -> Tensor:
         """Return the derivative of each row's log predictive density with respect to its inputs.
