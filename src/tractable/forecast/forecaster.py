@@ -70,7 +70,7 @@ class Forecaster:
             ``"mean"`` or ``"none"``. Default: ``"last"`` or ``"mean"``, selected.
         transform: ``"log"``, ``"log1p"`` or ``"sqrt"``, applied to the values first.
         strategy: ``"direct"`` (one output per step) or ``"recursive"`` (an iterated step).
-        uncertainty: of the recursive strategy: ``"covariance"`` of the window, or ``"paths"``.
+        uncertainty: for the recursive strategy, ``"covariance"`` of the window, or ``"paths"``.
         n_estimators: number of networks in an ensemble; 1 for a single network.
         epochs: number of passes over the windows. Default: 4 to 40, about 32,000 windows in total.
         batch_size: windows per update. Default: that of the learner.

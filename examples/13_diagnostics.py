@@ -2,7 +2,7 @@
 
 The model is fitted to ten simulated data sets to estimate noise, bias and variance.
 
-    python examples/13_study.py
+    python examples/13_diagnostics.py
 """
 
 import torch
