@@ -18,6 +18,8 @@ from tests.persistence.kinds import KINDS
 from tractable import agents
 from tractable.learners import Method, State
 from tractable.learners import serialization as learner_files
+from tractable.learners.input_checks import InputChecks
+from tractable.learners.off_data.widening import OffData
 
 ROWS = torch.as_tensor(made.ROWS, dtype=torch.get_default_dtype())
 
@@ -45,6 +47,11 @@ def same(one: Any, two: Any) -> bool:
         return same(learner_files.pack(one), learner_files.pack(two))
     if isinstance(one, torch.optim.Optimizer):
         return same(one.state_dict(), two.state_dict())
+    if isinstance(one, InputChecks):
+        return (one.format, one.flat_targets) == (two.format, two.flat_targets)
+    if isinstance(one, OffData):
+        kept, again = one.support, two.support
+        return same(kept and kept.tensors(), again and again.tensors())
     if isinstance(one, State):
         return True  # with caches: what it holds is compared by the learner's file
     if isinstance(one, Method):
@@ -70,7 +77,7 @@ def same(one: Any, two: Any) -> bool:
     return same(parts(one), parts(two))
 
 
-CACHES = ("shapes_known",)
+CACHES = ("output_shapes",)
 """Stated, but filled again as inputs come."""
 PLAIN = (str, int, bool, type, torch.dtype, torch.device)
 
