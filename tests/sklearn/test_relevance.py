@@ -14,7 +14,9 @@ def linear(weights):
     def outputs(x, *, batch_size):
         return SimpleNamespace(moments=lambda: ((x.double() @ weights)[:, None], None))
 
-    return SimpleNamespace(outputs=outputs, format=SimpleNamespace(inputs=lambda x: x))
+    return SimpleNamespace(
+        outputs=outputs, checks=SimpleNamespace(format=SimpleNamespace(inputs=lambda x: x))
+    )
 
 
 @pytest.mark.parametrize("before", [[1.0, 1.0, 1.0, 1.0], [0.5, 2.0, 1.0, 1.0]])
