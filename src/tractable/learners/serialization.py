@@ -31,6 +31,23 @@ _OWN = "tractable."
 _KINDS: dict[str, type[Learner]] = {}
 _ENTRIES = "dtype likelihood net history fitted flat_targets epoch scale plan training".split()
 _FEW = 1 << 10  # a whole number below this costs nothing, whatever it counts
+# Names of options and tensors in files that were written before version 0.2.
+_FORMER_OPTIONS = {
+    "relative_variance": "prior_variance_ratio",
+    "even_steps": "scale_by_layer_size",
+    "branches": "residual_gain",
+    "fresh": "reinit",
+    "widen": "prior_scale",
+    "forget": "epoch_forgetting",
+    "draws": "n_weight_samples",
+    "samples": "n_train_samples",
+    "n": "n_estimators",
+}
+_FORMER_TENSORS = {
+    "support/near": "support/slope_radius",
+    "support/reach": "support/radius",
+    "support/steep": "support/column_slopes",
+}
 
 
 def register(kind: type[Learner]) -> None:
@@ -137,6 +154,15 @@ def restore_state(learner: Learner, tensors: Tensors, values: Any) -> None:
 # --- reading -----------------------------------------------------------------------------------
 
 
+def with_current_names(tensors: Tensors, header: Header) -> tuple[Tensors, Header]:
+    """Return the contents of a file with the names of this version for options and tensors."""
+    options = validation.require_type(header["options"], dict, "options")
+    options = {_FORMER_OPTIONS.get(name, name): value for name, value in options.items()}
+    likelihood = validation.check_finite(header["likelihood"], "likelihood")
+    tensors = {_FORMER_TENSORS.get(name, name): tensor for name, tensor in tensors.items()}
+    return tensors, {**header, "options": options, "likelihood": current_config(likelihood)}
+
+
 def load(
     path: str | Path,
     net: nn.Module | None,
@@ -162,9 +188,8 @@ def unpack(
     """Return the learner that ``pack`` described; ``path`` is used in error messages."""
     with model_file.as_invalid_file(path):
         kind = learner_class(header.get("learner"))
+        tensors, header = with_current_names(tensors, header)
         written = dict(validation.check_finite(header["options"], "options"))
-        validation.check_finite(header["likelihood"], "likelihood")
-        header = {**header, "likelihood": current_config(header["likelihood"])}
         given = {"net": net, "likelihood": likelihood}
         replaced = {*options, *(name for name, ours in given.items() if ours is not None)}
         if net is None:
@@ -207,6 +232,7 @@ def resume(learner: Learner, path: str | Path, planned: FitRun) -> FitRun:
     """Load a checkpoint of the same learner and plan, or raise an error and change nothing."""
     tensors, header = model_file.read(path)
     with model_file.as_invalid_file(path):
+        tensors, header = with_current_names(tensors, header)
         written = FitRun.from_header(header)
     problem = _other(learner, header) or planned.differs(written)
     if problem is not None:
