@@ -41,6 +41,16 @@ class Agent(ABC):
     It collects rollouts, trains, predicts actions, and saves and loads; an algorithm defines how
     actions are chosen, when a rollout is complete, and how the agent is trained on it.
 
+    Args:
+        env: environment that the agent is trained in.
+        settings: settings of the algorithm, an instance of ``settings_class``.
+        seed: seed of the random numbers of the agent.
+        encoder: conversion of observations to rows of numbers.
+        scale_observations: whether observations are standardized with their running mean and
+            standard deviation. Discrete observations never are.
+        scale_rewards: whether rewards are divided by the running standard deviation of the
+            discounted return.
+
     Attributes:
         env: environment that the agent is trained in.
         settings: settings of the algorithm, a frozen dataclass.
@@ -120,7 +130,11 @@ class Agent(ABC):
     # --- acting ------------------------------------------------------------------------------
 
     def inputs(self, rows: Array) -> Rows:
-        """Return rows of network inputs from flat observations."""
+        """Return rows of network inputs from flat observations.
+
+        Args:
+            rows: flat observations, ``[n, n_entries]``.
+        """
         return self.encoder.inputs(rows, self.normalizer.observation)
 
     @final

@@ -52,7 +52,12 @@ class DeepSea(gymnasium.Env[NDArray[np.float32], int]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Return to the top left cell."""
+        """Return to the top left cell.
+
+        Args:
+            seed: seed of ``np_random``. It has no effect on episodes, which are deterministic.
+            options: ignored.
+        """
         super().reset(seed=seed)
         self.row = self.column = 0
         return self._observation(), {}

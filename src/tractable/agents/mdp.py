@@ -139,7 +139,13 @@ class MDP:
         return torch.linalg.solve(torch.eye(self.n_states).double() - self.gamma * move, reward)
 
     def evaluate_iteratively(self, policy: Any, n_iterations: int, start: Any = None) -> Tensor:
-        """Return the values after synchronous updates v <- r + gamma P v (E 19.11)."""
+        """Return the values after synchronous updates v <- r + gamma P v (E 19.11).
+
+        Args:
+            policy: an action for each state, or probabilities ``[n_states, n_actions]``.
+            n_iterations: number of updates of all states.
+            start: initial values, ``[n_states]``. Default: zeros.
+        """
         reward, move = self._under(policy)
         v = torch.zeros(self.n_states, dtype=torch.float64)
         v = v if start is None else torch.as_tensor(np.asarray(start, dtype=np.float64))
@@ -189,7 +195,12 @@ class MDP:
         raise RuntimeError(f"policy iteration did not converge in {_MAX_ITERATIONS} iterations")
 
     def value_iteration(self, tolerance: float = 1e-10, start: Any = None) -> PlanningResult:
-        """Repeat v <- max of q until no value changes by more than ``tolerance``."""
+        """Repeat v <- max of q until no value changes by more than ``tolerance``.
+
+        Args:
+            tolerance: largest change of a value at which the iteration stops.
+            start: initial values, ``[n_states]``. Default: zeros.
+        """
         v = torch.zeros(self.n_states, dtype=torch.float64)
         v = v if start is None else torch.as_tensor(np.asarray(start, dtype=np.float64))
         history = []

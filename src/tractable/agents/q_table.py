@@ -116,7 +116,12 @@ class QTable:
         return float(values.amax())
 
     def learn_episode(self, steps: Sequence[tuple[int, int, float]]) -> None:
-        """Learn from a whole episode: (state, action, reward) tuples in temporal order."""
+        """Learn from a whole episode: (state, action, reward) tuples in temporal order.
+
+        Args:
+            steps: the tuples, one for each step of the episode. The state and the action are
+                indices; the reward is that of the action.
+        """
         for state, _, reward in steps:
             _check_reward(reward, state)
         rewards = [reward for _, _, reward in steps]

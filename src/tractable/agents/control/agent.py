@@ -176,7 +176,11 @@ class TAGIControl(Agent):
         return metrics
 
     def set_target_std(self, target_std: float) -> None:
-        """Set the standard deviation of the value targets."""
+        """Set the standard deviation of the value targets.
+
+        Args:
+            target_std: new standard deviation, positive, in units of the scaled rewards.
+        """
         self.target_std = target_std
         assert isinstance(self.value_learner.likelihood, Normal)
         self.value_learner.likelihood.noise_mean.fill_(target_std**2)

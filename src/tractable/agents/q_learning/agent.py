@@ -127,13 +127,21 @@ class QAgent(Agent):
 
     @override
     def inputs(self, rows: Array) -> Rows:
-        """Return rows of network inputs; without scaling, observations are not clipped either."""
+        """Return rows of network inputs; without scaling, observations are not clipped either.
+
+        Args:
+            rows: flat observations, ``[n, n_entries]``.
+        """
         if self.settings.scale_observations:
             return super().inputs(rows)
         return self.encoder.inputs(rows, np.asarray)
 
     def reward(self, raw: Array) -> Array:
-        """Return rewards as they are learned; without scaling, they are not clipped either."""
+        """Return rewards as they are learned; without scaling, they are not clipped either.
+
+        Args:
+            raw: rewards of the environment, ``[n]``.
+        """
         return self.normalizer.reward(raw) if self.settings.scale_rewards else raw
 
     def value(self, observation: Any) -> Gaussian:
