@@ -49,7 +49,13 @@ class Anomalies:
 
     @classmethod
     def score(cls, state: ForecasterState, panel: Panel) -> Anomalies:
-        """Return the scores of all values of a panel."""
+        """Return the scores of all values of a panel.
+
+        Args:
+            state: state of a fitted forecaster.
+            panel: the series, with the past and future covariates that the forecaster was fitted
+                with.
+        """
         arrays = [np.full(panel.values.shape, np.nan) for _ in range(4)]
         for origins, forecasts in one_step_forecasts(state, panel):
             scores = _scores(forecasts, panel.values[origins + 1])

@@ -202,7 +202,8 @@ def nearest_correlation(matrix: Doubles) -> Doubles:
 def select_error_window(errors: ForecastErrors) -> float | None:
     """Return ``DEFAULT_ERROR_WINDOW``, or None if it makes later windows clearly less likely.
 
-    Factors are those of the earlier half. None if there are too few windows to judge.
+    Noise factors are estimated on the earlier half. With too few windows for the comparison, the
+    result is None.
     """
     half = len(errors) // 2
     if half < max(errors.error.shape[2], DEFAULT_ERROR_WINDOW / 2):

@@ -109,7 +109,7 @@ class ModelConfig:
         )  # fmt: skip
 
     def make_learner(self, params: HyperParameters, *, incomplete: bool) -> Learner:
-        """Return an untrained learner; ``incomplete`` says whether targets are missing."""
+        """Return an untrained learner; if ``incomplete``, for targets with missing values."""
         net = self.net
         if net is None:
             n_inputs = self.layout(params).n_inputs

@@ -102,7 +102,11 @@ class Forecast:
     def quantiles(
         self, levels: Sequence[float] = (0.05, 0.25, 0.5, 0.75, 0.95)
     ) -> dict[float, Array]:
-        """Return several quantiles, by level."""
+        """Return several quantiles, by level.
+
+        Args:
+            levels: probabilities of the quantiles, between 0 and 1.
+        """
         return {q: self.quantile(q) for q in levels}
 
     def interval(self, level: float = 0.9) -> tuple[Array, Array]:

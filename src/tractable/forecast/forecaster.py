@@ -147,7 +147,7 @@ class Forecaster:
         return {name: getattr(self, name) for name in _PARAMETERS}
 
     def set_params(self, **params: Any) -> Self:
-        """Change arguments of the constructor, for the next ``fit``."""
+        """Set ``params``, arguments of the constructor by name, for the next ``fit``."""
         for name, value in params.items():
             if name not in _PARAMETERS:
                 raise ValueError(f"Forecaster has no parameter {name!r}")

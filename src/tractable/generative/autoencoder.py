@@ -184,7 +184,13 @@ class Autoencoder(nn.Module):
     def prior_sample(
         self, rows: int, generator: torch.Generator, context: Tensor | None = None
     ) -> Tensor:
-        """Return samples of ``x`` with latent variables from the prior (one for each context)."""
+        """Return samples of ``x`` with latent variables from the prior (one for each context).
+
+        Args:
+            rows: number of samples.
+            generator: random number generator on the CPU.
+            context: conditions, ``[rows, ...]``. Default: none.
+        """
         like = next(self.parameters())
         z = torch.randn(rows, self.latent_dim, generator=generator, dtype=like.dtype)
         return self.decode(z.to(like.device), context).sample(1, generator)[0].to(like.dtype)

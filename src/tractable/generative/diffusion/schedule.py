@@ -118,7 +118,12 @@ class NoiseSchedule:
         return _broadcast(on_z, z) * z + _broadcast(on_x, z) * x, _broadcast(variance, z)
 
     def posterior_weights(self, t: Time, before: Time | None = None) -> tuple[Tensor, ...]:
-        """Return the factors of ``z_t`` and ``x`` in the posterior mean, and its variance."""
+        """Return the factors of ``z_t`` and ``x`` in the posterior mean, and its variance.
+
+        Args:
+            t: time, or one time for each row, from 1 to T.
+            before: time s below t. Default: t - 1.
+        """
         s = torch.as_tensor(t) - 1 if before is None else torch.as_tensor(before)
         kept = (self.log_alpha_bar[torch.as_tensor(t)] - self.log_alpha_bar[s]).exp()
         beta, late, early = 1 - kept, self.one_minus_alpha_bar(t), self.one_minus_alpha_bar(s)
@@ -135,6 +140,12 @@ class NoiseSchedule:
 
         The noise; the row ``x``; or ``v = sqrt(alpha_bar) noise - sqrt(1 - alpha_bar) x`` (Salimans
         & Ho, 2022), whose best predictor is zero for standard normal rows.
+
+        Args:
+            prediction_type: what the network predicts: ``"noise"``, ``"x"`` (the row) or ``"v"``.
+            x: rows, ``[n, ...]``.
+            noise: noise of each row, of the same shape.
+            t: time, or one time for each row, from 1 to T.
         """
         if prediction_type == "noise":
             return noise
@@ -146,14 +157,26 @@ class NoiseSchedule:
     def x0_from(
         self, prediction_type: PredictionType, predicted: Tensor, z: Tensor, t: Time
     ) -> Tensor:
-        """Return the row ``x`` that corresponds to a prediction (E 18.31 for the noise)."""
+        """Return the row ``x`` that corresponds to a prediction (E 18.31 for the noise).
+
+        Args:
+            prediction_type: what the network predicts: ``"noise"``, ``"x"`` (the row) or ``"v"``.
+            predicted: outputs of the network, of the shape of z.
+            z: noisy rows ``z_t``.
+            t: time, or one time for each row, from 1 to T.
+        """
         if prediction_type == "x":
             return predicted
         a, b = self._scales(z, t)
         return (z - b * predicted) / a if prediction_type == "noise" else a * z - b * predicted
 
     def dx0(self, prediction_type: PredictionType, t: Time) -> Tensor:
-        """Return the derivative of ``x0_from`` in the prediction: the factor on its error."""
+        """Return the derivative of ``x0_from`` in the prediction: the factor on its error.
+
+        Args:
+            prediction_type: what the network predicts: ``"noise"``, ``"x"`` (the row) or ``"v"``.
+            t: time, or one time for each row, from 1 to T.
+        """
         a, b = self.alpha_bar(t).sqrt(), self.one_minus_alpha_bar(t).sqrt()
         if prediction_type == "x":
             return torch.ones_like(a)
@@ -165,7 +188,13 @@ class NoiseSchedule:
         return (z - a * x) / b
 
     def mean_of_noise(self, noise: Tensor, z: Tensor, t: Time) -> Tensor:
-        """Return the mean of ``z_{t-1}`` for a prediction of the noise (E 18.33, 18.36)."""
+        """Return the mean of ``z_{t-1}`` for a prediction of the noise (E 18.33, 18.36).
+
+        Args:
+            noise: predicted noise, of the shape of z.
+            z: noisy rows ``z_t``.
+            t: time, or one time for each row, from 1 to T.
+        """
         beta = self.beta(t)
         factor = beta / (self.one_minus_alpha_bar(t).sqrt() * (1 - beta).sqrt())
         return z / _broadcast((1 - beta).sqrt(), z) - _broadcast(factor, z) * noise
@@ -206,24 +235,24 @@ class NoiseSchedule:
 
     # --- times ---------------------------------------------------------------------------------
 
-    def times(self, number: int | None = None) -> list[int]:
+    def times(self, n_times: int | None = None) -> list[int]:
         """Return the times of a sampler, last first, evenly spaced.
 
         Args:
-            number: number of times. Default: all.
+            n_times: number of times. Default: all.
 
         Raises:
             ValueError: the schedule has fewer steps.
         """
-        if number is None or number == self.steps:
+        if n_times is None or n_times == self.steps:
             return list(range(self.steps, 0, -1))
-        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-            raise ValueError(f"the number of sampling steps must be from 1, got {number!r}")
-        if number > self.steps:
+        if isinstance(n_times, bool) or not isinstance(n_times, int) or n_times < 1:
+            raise ValueError(f"the number of sampling steps must be from 1, got {n_times!r}")
+        if n_times > self.steps:
             raise ValueError(
-                f"{number} sampling steps are more than the {self.steps} steps of the schedule"
+                f"{n_times} sampling steps are more than the {self.steps} steps of the schedule"
             )
-        found = torch.linspace(self.steps, self.steps / number, number).round().int()
+        found = torch.linspace(self.steps, self.steps / n_times, n_times).round().int()
         return [int(t) for t in found]
 
     def features(self, t: Time) -> Tensor:
