@@ -136,7 +136,7 @@ class ModelConfig:
 
 
 @dataclass(frozen=True)
-class FitOptions:
+class ForecasterFitOptions:
     """Choices of the user for a fit; None leaves a choice to the validation windows.
 
     Attributes:
@@ -210,7 +210,7 @@ def model_config(forecaster: Forecaster, panel: Panel) -> ModelConfig:
     )
 
 
-def fit_options(forecaster: Forecaster, season_length: int) -> FitOptions:
+def fit_options(forecaster: Forecaster, season_length: int) -> ForecasterFitOptions:
     """Return the choices of the user, from the arguments of a forecaster.
 
     Raises:
@@ -228,7 +228,7 @@ def fit_options(forecaster: Forecaster, season_length: int) -> FitOptions:
     module = isinstance(forecaster.net, nn.Module)
     if module and lags is None:
         raise ValueError("net is a module with a fixed number of inputs: give lags= as well")
-    return FitOptions(
+    return ForecasterFitOptions(
         lags=lags,
         normalize_by=normalize_by,
         hidden_layer_sizes=None if module else hidden_layer_sizes(forecaster.net),

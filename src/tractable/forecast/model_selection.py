@@ -22,7 +22,7 @@ import torch
 
 from tractable.errors import InvalidInput
 from tractable.forecast.calibration import ErrorCalibration, ForecastErrors, error_ewma
-from tractable.forecast.config import FitOptions, HyperParameters, ModelConfig
+from tractable.forecast.config import ForecasterFitOptions, HyperParameters, ModelConfig
 from tractable.forecast.direct import DirectModel, Origins, fit_direct_model
 from tractable.forecast.panel import Panel
 from tractable.forecast.recursive import RecursiveModel, maybe_recursive
@@ -205,7 +205,7 @@ class TimeSplits:
 
 
 def fit_forecaster(
-    panel: Panel, config: ModelConfig, options: FitOptions, progress: bool | None = False
+    panel: Panel, config: ModelConfig, options: ForecasterFitOptions, progress: bool | None = False
 ) -> tuple[ForecasterState, list[Trial]]:
     """Return the fitted state, and the scores of all candidates.
 
@@ -313,7 +313,7 @@ def _is_clearly_better(trial: Trial, other: Trial) -> bool:
 
 
 def _calibrate(
-    splits: TimeSplits, params: HyperParameters, options: FitOptions
+    splits: TimeSplits, params: HyperParameters, options: ForecasterFitOptions
 ) -> tuple[DirectModel | RecursiveModel | None, ErrorCalibration, Array]:
     """Return the model of the last split, the calibration, and the average of recent errors."""
     series, steps = splits.history.loc.shape[1], splits.config.horizon
@@ -339,7 +339,7 @@ def _calibrate(
     return model, calibration, ewma
 
 
-def _candidate_lags(options: FitOptions, times: int) -> list[int]:
+def _candidate_lags(options: ForecasterFitOptions, times: int) -> list[int]:
     """Return the lengths of windows to compare, shortest first."""
     if options.lags is not None:
         return [options.lags]
@@ -358,14 +358,16 @@ def _candidate_gains(config: ModelConfig) -> tuple[float | None, ...]:
 
 
 def _candidate_normalizations(
-    options: FitOptions, config: ModelConfig
+    options: ForecasterFitOptions, config: ModelConfig
 ) -> tuple[Normalization, ...]:
     if config.keeps_target_units:
         return ("none",)
     return ("last", "mean") if options.normalize_by is None else (options.normalize_by,)
 
 
-def _candidate_layers(options: FitOptions, config: ModelConfig) -> tuple[tuple[int, ...], ...]:
+def _candidate_layers(
+    options: ForecasterFitOptions, config: ModelConfig
+) -> tuple[tuple[int, ...], ...]:
     if config.net is not None:
         return ((),)
     given = options.hidden_layer_sizes
