@@ -9,10 +9,10 @@ import torch
 
 from tractable.moments import bilinear
 from tractable.moments.bilinear import BilinearMap, Needs
-from tractable.moments.maps import Convolution, Linear, MatMul, Multiply
+from tractable.moments.maps import Convolution, LinearMap, MatMul, Multiply
 
 MAPS: list[tuple[BilinearMap, tuple[int, ...], tuple[int, ...]]] = [
-    (Linear(), (3, 4), (2, 4)),
+    (LinearMap(), (3, 4), (2, 4)),
     (Convolution((1,), (0,), (1,), 1), (2, 2, 4), (2, 2, 3)),
     (MatMul(), (3, 4), (4, 2)),
     (Multiply(), (3, 2), (3, 2)),

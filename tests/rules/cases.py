@@ -22,7 +22,7 @@ from torch import Tensor
 
 from tests.rules import functions
 from tractable.moments.bilinear import BilinearMap
-from tractable.moments.maps import Convolution, Linear, MatMul, Multiply
+from tractable.moments.maps import Convolution, LinearMap, MatMul, Multiply
 from tractable.testing import RuleCase
 from tractable.testing.rules import Kind
 
@@ -174,10 +174,10 @@ def _conv(
 
 
 BILINEAR = [
-    Case("linear", F.linear, ((3, 4), (2, 4), (2,)), map=Linear()),
-    Case("linear, no bias", F.linear, ((3, 4), (2, 4)), map=Linear()),
-    Case("linear, one row", F.linear, ((4,), (2, 4), (2,)), map=Linear()),
-    Case("linear, sequence", F.linear, ((2, 2, 3), (2, 3), (2,)), map=Linear()),
+    Case("linear", F.linear, ((3, 4), (2, 4), (2,)), map=LinearMap()),
+    Case("linear, no bias", F.linear, ((3, 4), (2, 4)), map=LinearMap()),
+    Case("linear, one row", F.linear, ((4,), (2, 4), (2,)), map=LinearMap()),
+    Case("linear, sequence", F.linear, ((2, 2, 3), (2, 3), (2,)), map=LinearMap()),
     Case("linear, one unit", F.linear, ((3, 4), (4,))),
     _conv("conv1d", F.conv1d, (2, 2, 4), (3, 2, 2), 3, Convolution((1,), (0,), (1,), 1)),
     _conv("conv1d, dilated", F.conv1d, (1, 2, 6), (2, 2, 2), 2, Convolution((2,), (1,), (2,), 1)),

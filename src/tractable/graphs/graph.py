@@ -351,7 +351,7 @@ def _check_edges(pairs: Tensor, n_nodes: int) -> None:
 
 def _once(pairs: Tensor) -> tuple[Tensor, Tensor | None]:
     """Return undirected edges once, and which of the given ones are kept (None if all are)."""
-    back = _both_ways(pairs)
+    back = _has_reverse(pairs)
     if not bool(back.any()):
         return pairs, None
     if not bool(back.all()):
@@ -364,7 +364,7 @@ def _once(pairs: Tensor) -> tuple[Tensor, Tensor | None]:
     return pairs[kept], kept
 
 
-def _both_ways(pairs: Tensor) -> Tensor:
+def _has_reverse(pairs: Tensor) -> Tensor:
     """Return whether each edge is also present in the opposite direction."""
     size = int(pairs.max()) + 1 if len(pairs) else 1
     return torch.isin(pairs[:, 1] * size + pairs[:, 0], pairs[:, 0] * size + pairs[:, 1])
@@ -379,7 +379,7 @@ def _from_pyg(data: Any) -> dict[str, Any]:
             found[key] = value.cpu()
     if found.get("y") is not None and len(found["y"]) != found["n_nodes"]:
         del found["y"]  # a label of the graph, not of its nodes
-    found["directed"] = not bool(_both_ways(edges).all())
+    found["directed"] = not bool(_has_reverse(edges).all())
     return found
 
 

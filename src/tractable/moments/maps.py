@@ -13,7 +13,7 @@ from tractable.moments.bilinear import BackwardParts, BilinearMap, Needs
 
 
 @dataclass(frozen=True)
-class Linear(BilinearMap):
+class LinearMap(BilinearMap):
     """``z = x w^T + b`` over the last dimension, as ``F.linear``."""
 
     @override

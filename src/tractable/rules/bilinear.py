@@ -16,7 +16,7 @@ from torch import Tensor
 from tractable.gaussian import Gaussian, moment_rule
 from tractable.moments import activation as act
 from tractable.moments.bilinear import BilinearMap
-from tractable.moments.maps import Convolution, Linear, MatMul, Multiply
+from tractable.moments.maps import Convolution, LinearMap, MatMul, Multiply
 from tractable.rules import shared_variance_products
 from tractable.rules.activation import elementwise
 from tractable.rules.autograd import BilinearFunction
@@ -55,7 +55,7 @@ def linear(input: Operand, weight: Operand, bias: Operand | None = None) -> Gaus
     """Return ``input weight^T + bias``."""
     if weight.dim() == 1 and bias is None:
         return matmul(input, weight)
-    return product(Linear(), input, weight, bias)
+    return product(LinearMap(), input, weight, bias)
 
 
 def _convolution(dims: int, transposed: bool) -> Any:

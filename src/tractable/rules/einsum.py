@@ -23,7 +23,7 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 @dataclass(frozen=True)
-class Contraction:
+class EinsumMap:
     """``einsum`` of two tensors, in which each summed index occurs in both.
 
     Attributes:
@@ -97,7 +97,7 @@ def _pair(x: Any, w: Any, terms: tuple[str, str], kept: str) -> tuple[Any, str]:
             sizes[0][c] = sizes[1][c] = 1
     full = {c: max(part.get(c, 1) for part in sizes) for c in left + right}
     x, w = (t.expand([full[c] for c in term]) for t, term in ((x, left), (w, right)))
-    return product(Contraction(left, right, z), x, w), z
+    return product(EinsumMap(left, right, z), x, w), z
 
 
 @moment_rule(torch.einsum)

@@ -22,7 +22,7 @@ from torch.autograd.function import once_differentiable
 from tractable.errors import InvalidInput
 from tractable.gaussian import Gaussian, moment_rule
 from tractable.moments import bilinear
-from tractable.moments.maps import Linear
+from tractable.moments.maps import LinearMap
 from tractable.moments.recurrent import (
     ElmanMoments,
     ForwardPass,
@@ -90,7 +90,7 @@ class RecurrentFunction(torch.autograd.Function):
         needs = ctx.needs_input_grad[2:]
         d_x, dv_x = sent.to_input
         to_mean, to_variance = bilinear.messages(
-            Linear(), d_x, dv_x, x, w_x, (needs[0], needs[2], needs[6]),
+            LinearMap(), d_x, dv_x, x, w_x, (needs[0], needs[2], needs[6]),
             (needs[1], needs[3], needs[7]),
         )  # fmt: skip
         before = torch.cat([h0.unsqueeze(0), h[:-1]]).flatten(0, 1)
@@ -108,7 +108,7 @@ class RecurrentFunction(torch.autograd.Function):
 def _projected(x: Any, w: Any, b: Any) -> tuple[Tensor, Tensor]:
     """Return mean and variance of the inputs of all steps times the weights."""
     if x[1] is not None or w[1] is not None:
-        return bilinear.forward(Linear(), x, w, b)
+        return bilinear.forward(LinearMap(), x, w, b)
     mean = nn.functional.linear(x[0], w[0], b[0])
     spread = torch.zeros_like(mean)
     return mean, spread if b[1] is None else spread + b[1]

@@ -15,7 +15,7 @@ from torch import Tensor
 from tractable.gaussian import Gaussian
 from tractable.moments import shared_variance as formulas
 from tractable.moments.bilinear import BilinearMap
-from tractable.moments.maps import Convolution, Linear, Multiply, Scale
+from tractable.moments.maps import Convolution, LinearMap, Multiply, Scale
 from tractable.moments.shared_variance import PooledVariance
 from tractable.rules.autograd import ConvolutionSharedVariance
 from tractable.rules.shared_variance import (
@@ -37,7 +37,7 @@ def of_product(
     map: BilinearMap, x: Operand, w: Operand, b: Operand | None, variance: Tensor
 ) -> SharedVariance | None:
     """Return the variance that the positions of ``map(x, w) + b`` share."""
-    if isinstance(map, Linear) and x.ndim > 2:
+    if isinstance(map, LinearMap) and x.ndim > 2:
         return _of_layer(map, x, w, b, variance, tuple(range(1, x.ndim - 1)))
     if isinstance(map, Convolution) and not map.transposed:
         return _of_layer(map, x, w, b, variance, tuple(range(2, x.ndim)))
@@ -87,7 +87,7 @@ def of_channels(
 
 
 def _of_layer(
-    map: Linear | Convolution,
+    map: LinearMap | Convolution,
     x: Operand,
     w: Operand,
     b: Operand | None,
