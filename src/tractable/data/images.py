@@ -50,7 +50,14 @@ class ImageData:
         train: tuple[Bytes, Bytes],
         test: tuple[Bytes, Bytes],
     ) -> ImageData:
-        """Return a data set from pixels, 0 to 255, and labels of the training and test sets."""
+        """Return a data set from pixels, 0 to 255, and labels of the training and test sets.
+
+        Args:
+            name: name of the data set.
+            classes: names of the classes, in the order of the labels.
+            train: pixels ``[N, channels, height, width]`` and labels ``[N]`` of the training set.
+            test: pixels and labels of the test set, of the same form.
+        """
         return cls(
             name=name,
             classes=classes,

@@ -72,7 +72,7 @@ class Regressor(RegressorMixin, Estimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the estimator; earlier fits are forgotten.
 
-        With four rows or fewer, a warning says that the noise cannot be estimated, and predicted
+        With four rows or fewer, a warning states that the noise cannot be estimated, and predicted
         standard deviations are at least that of the targets.
 
         Args:

@@ -63,7 +63,11 @@ class Standardizer:
         )
 
     def scaled_by(self, factors: Tensor) -> Self:
-        """Return a standardizer whose output columns are multiplied by positive factors."""
+        """Return a standardizer whose output columns are multiplied by positive factors.
+
+        Args:
+            factors: factor of each column, positive, of the shape of ``scale``.
+        """
         return type(self)(self.mean, self.scale / factors.double(), self.constant)
 
     def transform(self, x: Tensor) -> Tensor:
