@@ -91,7 +91,7 @@ class InvalidResults(TractableError, ValueError):
 
 
 class DataNotFound(TractableError, FileNotFoundError):
-    """A data file was not found; the message says how to provide it."""
+    """A data file was not found; the message explains how to provide it."""
 
 
 class ChecksumMismatch(TractableError, ValueError):
@@ -106,7 +106,12 @@ class Cancelled(TractableError, RuntimeError):
 
 
 class EnvironmentFault(TractableError, RuntimeError):
-    """An environment returned something that an agent cannot learn from, such as a NaN reward."""
+    """An environment returned something that an agent cannot learn from, such as a NaN reward.
+
+    Args:
+        what: description of the returned value, for the message.
+        step: number of the environment step.
+    """
 
     def __init__(self, what: str, step: int) -> None:
         self.what, self.step, self.path = what, step, ""

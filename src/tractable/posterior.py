@@ -78,7 +78,11 @@ class Posterior(Mapping[str, Gaussian]):
         return len(self.shapes)
 
     def split(self, flat: Tensor) -> list[Tensor]:
-        """Return views of a flat vector, one for each parameter, in its shape."""
+        """Return views of a flat vector, one for each parameter, in its shape.
+
+        Args:
+            flat: values of all parameters, ``[n_parameters]``.
+        """
         return views(flat, self.shapes)
 
     def gaussians(self) -> dict[str, Gaussian]:

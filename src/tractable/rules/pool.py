@@ -62,9 +62,9 @@ def _windows(
 ) -> Gaussian:
     """Return means over windows.
 
-    The variance that all positions share says little about neighbors in a small window.  If there
-    are more than ``max_windows`` windows, their entries are treated as independent (as published),
-    and only the variance of the mean over all of them is kept.
+    The shared variance of all positions does not determine the covariance of neighbors in a small
+    window.  If there are more than ``max_windows`` windows, their entries are treated as
+    independent (as published), and only the variance of the mean over all of them is kept.
 
     Args:
         input: the input.
