@@ -149,7 +149,9 @@ def run(net: Chain, x: Gaussian, order: int = 1, sums: Sums = "nodes") -> Deriva
     layers = [net.slopes[0](x.loc, x.variance)]
     for w, b, slopes in zip(net.weights, net.biases, net.slopes[1:], strict=True):
         below = layers[-1]
-        z = bilinear.forward(maps.Linear(), (below.mean, below.variance), (w.mean, w.variance), b)
+        z = bilinear.forward(
+            maps.LinearMap(), (below.mean, below.variance), (w.mean, w.variance), b
+        )
         layers.append(slopes(*z))
     value = Gaussian.wrap(layers[-1].mean, layers[-1].variance)
     hessian = _hessian(net, layers) if order == 2 else None
