@@ -144,7 +144,7 @@ class Gaussian(Tensor):
         """Format the representation; a number format does not apply to two moments."""
         return format(repr(self), spec)
 
-    def as_view_of(self, base: Gaussian, view: View) -> Gaussian:
+    def register_as_view_of(self, base: Gaussian, view: View) -> Gaussian:
         """Register this object as ``view`` of ``base``, so that in-place changes reach both; return
         it.
 

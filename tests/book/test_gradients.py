@@ -168,5 +168,5 @@ def test_grd_14_no_gradient_passes_a_step_function():
     found = tr.diagnostics.summary(
         net, torch.randn(10, 2, generator=torch.Generator().manual_seed(0))
     )
-    assert found.layers[0].gradient_std == 0
+    assert found.layers[0].output_gradient_std == 0
     assert "no gradient reaches 0" in found.recommendation().lower()

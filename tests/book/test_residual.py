@@ -46,7 +46,7 @@ def test_res_02_derivative_of_later_blocks():
             layer.weight.fill_(w)
     net = nn.Sequential(*(Residual(layer) for layer in layers))
     found = tr.diagnostics.summary(net, torch.tensor([[1.0], [2.0], [-1.5]], dtype=DOUBLE), seed=1)
-    inside = [layer.gradient_std for layer in found.layers]
+    inside = [layer.output_gradient_std for layer in found.layers]
     assert len(inside) == 4
     # The gradient at the first block's output, over that at the last one's: 1.2 * 0.7 * 1.1.
     assert inside[0] / inside[3] == pytest.approx(0.924)

@@ -102,7 +102,7 @@ def test_the_summary_of_a_learner_uses_its_means_and_its_signal_to_noise_ratio()
     ratio = torch.cat([model.posterior.snr()[n].flatten() for n in ("0.weight", "0.bias")])
     assert found.layers[0].snr == pytest.approx(float(ratio.median()))
     assert found.layers[0].pruned_fraction == 0
-    assert found.layers[0].gradient_std > 0
+    assert found.layers[0].output_gradient_std > 0
     pruned = tr.diagnostics.summary(model.prune(0.5), x, y)
     share = sum(la.pruned_fraction * la.n_parameters for la in pruned.layers if la.n_parameters)
     assert share / pruned.n_parameters == pytest.approx(0.5, abs=0.02)

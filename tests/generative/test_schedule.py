@@ -60,7 +60,9 @@ def test_posterior_of_a_jump_is_bayes_rule():
 def test_dif_04_mean_by_the_noise():
     noise = BETA3.noise_of(one(1.5), one(0.7), 3)
     assert float(noise) == pytest.approx(-0.518115176, abs=1e-9)
-    assert float(BETA3.mean_of_noise(noise, one(0.7), 3)) == pytest.approx(1.100449651, abs=1e-9)
+    assert float(BETA3.reverse_step_mean(noise, one(0.7), 3)) == pytest.approx(
+        1.100449651, abs=1e-9
+    )
 
 
 def test_dif_05_divergence_by_two_routes():
@@ -105,10 +107,10 @@ def test_dif_12_guidance_moves_the_mean():
 
 def test_dif_14_first_step():
     # The residual coefficient at t = 1, and the row that a prediction of the noise stands for.
-    at_zero = BETA3.mean_of_noise(one(1.0), one(0.0), 1)
+    at_zero = BETA3.reverse_step_mean(one(1.0), one(0.0), 1)
     assert float(at_zero) == pytest.approx(-1 / 3, abs=1e-12)
     noise, z = one(0.4), one(0.7)
-    assert torch.allclose(BETA3.x0_from("noise", noise, z, 1), BETA3.mean_of_noise(noise, z, 1))
+    assert torch.allclose(BETA3.x0_from("noise", noise, z, 1), BETA3.reverse_step_mean(noise, z, 1))
 
 
 def test_dif_15_long_products_in_logarithms():

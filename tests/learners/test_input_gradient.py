@@ -1,4 +1,4 @@
-"""What ``input_gradient`` of TAGI is: the derivative through the means, variances held fixed."""
+"""What ``log_prob_gradient`` of TAGI is: the derivative through the means, variances held fixed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_it_is_the_derivative_through_the_means(name: str, seed: int) -> None:
     """With tangents, the means are those of the network of the means."""
     model, x, y = fitted(name, seed)
     checked, targets = model.checks.data(x, y)
-    gradient = model.input_gradient(checked, targets)
+    gradient = model.log_prob_gradient(checked, targets)
     mean, variance = model.outputs(checked).moments()
     net = model.mean_module()
     torch.testing.assert_close(net(checked), mean)
@@ -54,7 +54,7 @@ def test_it_is_the_derivative_through_the_means(name: str, seed: int) -> None:
 def test_the_variances_of_the_units_are_left_out() -> None:
     """As the docstring says: the whole derivative is another one."""
     model, x, y = fitted("normal", 0)
-    gradient = model.input_gradient(x, y)
+    gradient = model.log_prob_gradient(x, y)
     step = torch.zeros_like(x)
     step[:, 0] = 1e-5
     up, down = (

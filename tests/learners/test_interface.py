@@ -32,7 +32,7 @@ def test_every_method_takes_arrays(name):
     model, X, y = fitted(name)
     x, targets = torch.from_numpy(X), torch.from_numpy(y)
     assert torch.equal(model.outputs(X).moments()[0], model.outputs(x).moments()[0])
-    assert torch.equal(model.input_gradient(X, y), model.input_gradient(x, targets))
+    assert torch.equal(model.log_prob_gradient(X, y), model.log_prob_gradient(x, targets))
     seeds = [torch.Generator().manual_seed(3) for _ in range(2)]
     arrays, tensors = (
         model.sample(rows, 4, generator=generator)

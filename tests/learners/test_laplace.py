@@ -365,7 +365,7 @@ def test_the_input_gradient_is_that_of_finite_differences(case, structure):
     likelihood, outputs = CASES[case]
     x, y = (rows[:5] for rows in rows_for(likelihood, outputs))
     x, y = model.checks.data(x, y)
-    gradient = model.input_gradient(x, y)
+    gradient = model.log_prob_gradient(x, y)
     for k in range(2):
         step = torch.zeros_like(x)
         step[:, k] = 1e-6

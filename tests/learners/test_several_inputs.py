@@ -207,7 +207,7 @@ def test_what_needs_one_input_says_so():
     model = tr.TAGI(Joined(*layers()), tr.likelihoods.Normal(0.5)).fit(both(x), y, epochs=1)
     checked = model.checks.data(both(x), y)
     with pytest.raises(TypeError, match="networks of one input; there are 2"):
-        model.input_gradient(*checked)
+        model.log_prob_gradient(*checked)
     with pytest.raises(TypeError, match="an attack is for networks of one input"):
         tr.attacks.fgsm(model, both(x), y, 0.1)
     with pytest.raises(TypeError, match="inferring an input is for networks of one input"):

@@ -13,7 +13,7 @@ import tractable as tr
 from tractable import likelihoods
 from tractable.cli import supervised
 from tractable.likelihoods import Likelihood, registry
-from tractable.likelihoods.registry import REGISTRY, REGRESSION_TARGETS
+from tractable.likelihoods.registry import REGISTRY, REGRESSION_LIKELIHOODS
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "api" / "likelihoods.md"
@@ -39,10 +39,10 @@ def test_the_reference_page_lists_every_likelihood_in_its_group():
         assert line in found[entry.group].split("\n"), f"{PAGE} lacks {line!r} below {entry.group}"
 
 
-@pytest.mark.parametrize("name", REGRESSION_TARGETS)
+@pytest.mark.parametrize("name", REGRESSION_LIKELIHOODS)
 @pytest.mark.parametrize("n_targets", [1, 2])
 def test_the_number_of_outputs_fits_the_likelihood(name, n_targets):
-    target = REGRESSION_TARGETS[name]
+    target = REGRESSION_LIKELIHOODS[name]
     outputs = torch.Size([3, target.n_outputs(n_targets)])
     y = torch.ones(3, n_targets)
     likelihood = target.factory(n_targets)
@@ -53,26 +53,26 @@ def test_the_number_of_outputs_fits_the_likelihood(name, n_targets):
 
 def test_the_description_lists_every_name():
     text = registry.describe_regression_targets()
-    for name in REGRESSION_TARGETS:
+    for name in REGRESSION_LIKELIHOODS:
         assert f"{name} (" in text
 
 
 def test_the_command_line_documents_every_name():
     annotation = inspect.signature(supervised.fit, eval_str=True).parameters["likelihood"]
     (option,) = annotation.annotation.__metadata__
-    for name in REGRESSION_TARGETS:
+    for name in REGRESSION_LIKELIHOODS:
         assert name in option.help.replace(",", " ").replace(".", " ").split()
 
 
 @pytest.mark.parametrize("page", ["estimators.md", "command_line.md"])
 def test_the_guides_list_every_name(page):
     text = (ROOT / "docs" / "guide" / page).read_text()
-    for name in REGRESSION_TARGETS:
+    for name in REGRESSION_LIKELIHOODS:
         assert re.search(rf"`\"?{name}\"?`", text), f"docs/guide/{page} lacks `{name}`"
 
 
 def test_estimators_document_every_name():
     for estimator in (tr.sklearn.TAGIRegressor,):
         text = inspect.getdoc(estimator)
-        for name in REGRESSION_TARGETS:
+        for name in REGRESSION_LIKELIHOODS:
             assert f'``"{name}"``' in text

@@ -45,7 +45,7 @@ class Gamma(Univariate, OnlineEM):
         ratio = self.parameter.to(z.dtype) * y * torch.exp(-z)
         return ratio - self.parameter, -ratio
 
-    def initial_peak(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    def initial_posterior_mode(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         return y.log()
 
     def expected_statistic(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:

@@ -162,12 +162,12 @@ def _checked(learner: Learner, X: Any, y: Any) -> tuple[Tensor, Tensor]:
 def loss_gradient(
     learner: Learner, x: Tensor, y: Tensor, batch_size: int = 500, **options: Any
 ) -> Tensor:
-    """Return minus ``learner.input_gradient``; for TAGI the variances of the units are held
+    """Return minus ``learner.log_prob_gradient``; for TAGI the variances of the units are held
     fixed.
     """
     parts = []
     for rows, seen in zip(x.split(batch_size), y.split(batch_size), strict=True):
-        parts.append(-learner.input_gradient(rows, seen, **options))
+        parts.append(-learner.log_prob_gradient(rows, seen, **options))
     return torch.cat(parts)
 
 

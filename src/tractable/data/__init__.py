@@ -6,14 +6,14 @@ cache, else it is downloaded once (``tractable.data.download``).
 
 from tractable.data.download import ChecksumMismatch, DataNotFound
 from tractable.data.graphs import CitationData, MoleculeData, mutag, planetoid
-from tractable.data.images import Augmented, ImageData, cifar10, fashion_mnist, mnist
+from tractable.data.images import AugmentedImages, ImageData, cifar10, fashion_mnist, mnist
 from tractable.data.tables import UCI_NAMES, RegressionData, Split, TableData, mushroom, uci
 from tractable.data.timeseries import TimeSeries, airline, etth1, sunspots
 from tractable.training.standardizer import Standardizer
 
 __all__ = [
     "UCI_NAMES",
-    "Augmented",
+    "AugmentedImages",
     "ChecksumMismatch",
     "CitationData",
     "DataNotFound",

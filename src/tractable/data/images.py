@@ -17,7 +17,7 @@ from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler
 
 from tractable.data.download import find_local, locate
 
-__all__ = ["Augmented", "Bytes", "ImageData", "cifar10", "fashion_mnist", "mnist"]
+__all__ = ["AugmentedImages", "Bytes", "ImageData", "cifar10", "fashion_mnist", "mnist"]
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -198,7 +198,7 @@ def _cifar_arrays(batches: list[Bytes]) -> tuple[Bytes, Bytes]:
 # --- augmentation ------------------------------------------------------------------------------
 
 
-class Augmented(Dataset[tuple[Tensor, Tensor]]):
+class AugmentedImages(Dataset[tuple[Tensor, Tensor]]):
     """A data set of images that are randomly flipped and shifted each time they are read.
 
     An item is a batch, for a list of row numbers. ``batches`` returns a ``DataLoader`` for the

@@ -97,11 +97,11 @@ class BiasVariance(DiagnosticResult):
         parts = {"noise": self.noise, "bias": self.bias_sq, "variance": self.variance}
         return max(parts, key=lambda name: parts[name])
 
-    def header(self) -> list[str]:
+    def table_header(self) -> list[str]:
         """Return the names of the table's columns."""
         return ["part", "value", "share", "standard error"]
 
-    def cells(self) -> list[list[Cell]]:
+    def table_rows(self) -> list[list[Cell]]:
         """Return the rows of the table."""
         names = ("noise", "bias_sq", "variance", "loss", "epistemic")
         found: list[list[Cell]] = []

@@ -124,11 +124,11 @@ class Capacity(DiagnosticResult):
                 return True
         return False
 
-    def header(self) -> list[str]:
+    def table_header(self) -> list[str]:
         """Return the names of the table's columns."""
         return ["size", "parameters", "train error", "test error", "std", "test NLL", "evidence"]
 
-    def cells(self) -> list[list[Cell]]:
+    def table_rows(self) -> list[list[Cell]]:
         """Return the rows of the table."""
         return [
             [s.size, s.n_parameters, s.train_error, s.test_error, s.test_error_std, s.test_nll,

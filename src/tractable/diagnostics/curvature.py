@@ -74,11 +74,11 @@ class Curvature(DiagnosticResult):
             return math.inf
         return self.largest / self.smallest
 
-    def header(self) -> list[str]:
+    def table_header(self) -> list[str]:
         """Return the names of the table's columns."""
         return ["", "value"]
 
-    def cells(self) -> list[list[Cell]]:
+    def table_rows(self) -> list[list[Cell]]:
         """Return the rows of the table."""
         return [
             ["parameters", self.n_parameters],

@@ -157,11 +157,11 @@ class Descent(DiagnosticResult):
         """Return all fields but the function as plain values."""
         return {k: value for k, value in super().to_dict().items() if k != "function"}
 
-    def header(self) -> list[str]:
+    def table_header(self) -> list[str]:
         """Return the names of the table's columns."""
         return ["step", "loss", *(f"w{i}" for i in range(min(len(self.points[0]), 4)))]
 
-    def cells(self) -> list[list[Cell]]:
+    def table_rows(self) -> list[list[Cell]]:
         """Return the rows of the table: about ten steps of the trajectory."""
         every = max(1, len(self.losses) // 10)
         places = sorted({*range(0, len(self.losses), every), len(self.losses) - 1})

@@ -60,11 +60,11 @@ class ImplicitRegularization(DiagnosticResult):
         """Modified loss of gradient descent on batches."""
         return self.loss + self.step_penalty + self.batch_penalty
 
-    def header(self) -> list[str]:
+    def table_header(self) -> list[str]:
         """Return the names of the table's columns."""
         return ["", "value"]
 
-    def cells(self) -> list[list[Cell]]:
+    def table_rows(self) -> list[list[Cell]]:
         """Return the rows of the table."""
         return [
             ["loss", self.loss],

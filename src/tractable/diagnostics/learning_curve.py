@@ -83,11 +83,11 @@ class LearningCurve(DiagnosticResult):
     current: LossForecast
     forecasts: tuple[LossForecast, ...]
 
-    def header(self) -> list[str]:
+    def table_header(self) -> list[str]:
         """Return the names of the table's columns."""
         return ["rows", "loss", "low", "high", ""]
 
-    def cells(self) -> list[list[Cell]]:
+    def table_rows(self) -> list[list[Cell]]:
         """Return the rows of the table."""
         found: list[list[Cell]] = [
             [n, sum(group) / len(group), min(group), max(group), "measured"]

@@ -58,11 +58,11 @@ class Regions(DiagnosticResult):
     polygons: tuple[tuple[tuple[float, float], ...], ...]
     box: tuple[tuple[float, float], ...]
 
-    def header(self) -> list[str]:
+    def table_header(self) -> list[str]:
         """Return the names of the table's columns."""
         return ["", "value"]
 
-    def cells(self) -> list[list[Cell]]:
+    def table_rows(self) -> list[list[Cell]]:
         """Return the rows of the table."""
         return [
             ["linear regions", self.n_regions],

@@ -105,11 +105,11 @@ class RegularizerComparison(DiagnosticResult):
                 return result
         raise KeyError(f"no method {name!r}; there are {', '.join(r.name for r in self.results)}")
 
-    def header(self) -> list[str]:
+    def table_header(self) -> list[str]:
         """Return the names of the table's columns."""
         return ["method", "strength", "test NLL", self.error_metric, "gain", "± error", "seconds"]
 
-    def cells(self) -> list[list[Cell]]:
+    def table_rows(self) -> list[list[Cell]]:
         """Return the rows of the table."""
         return [
             [r.name, r.strength, r.nll, r.error, r.gain, r.gain_std_error, r.seconds]

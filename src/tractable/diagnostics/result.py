@@ -25,11 +25,11 @@ class DiagnosticResult(ABC):
     """Frozen dataclass with a table, a figure and a JSON form; ``print`` shows the table."""
 
     @abstractmethod
-    def header(self) -> list[str]:
+    def table_header(self) -> list[str]:
         """Return the names of the table's columns."""
 
     @abstractmethod
-    def cells(self) -> list[list[Cell]]:
+    def table_rows(self) -> list[list[Cell]]:
         """Return the rows of the table."""
 
     @abstractmethod
@@ -42,9 +42,12 @@ class DiagnosticResult(ABC):
 
     def table(self) -> str:
         """Return the table as text with aligned columns."""
-        lines = [self.header(), *([format_cell(cell) for cell in row] for row in self.cells())]
+        lines = [
+            self.table_header(),
+            *([format_cell(cell) for cell in row] for row in self.table_rows()),
+        ]
         widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
-        right = [_numeric([row[i] for row in self.cells()]) for i in range(len(widths))]
+        right = [_numeric([row[i] for row in self.table_rows()]) for i in range(len(widths))]
         return "\n".join(
             "  ".join(
                 cell.rjust(w) if r else cell.ljust(w)

@@ -46,7 +46,7 @@ class LayerSummary:
         n_parameters: number of parameters.
         receptive_field: one number for each spatial dimension; None if unknown.
         output_std: standard deviation of the output over rows and units.
-        gradient_std: standard deviation of the gradient with respect to the output.
+        output_gradient_std: standard deviation of the gradient with respect to the output.
         dead_fraction: fraction of an activation's units that are constant for all rows; None for
             other layers.
         snr: median signal-to-noise ratio ``|mean| / std`` of the weights; None without variances.
@@ -60,7 +60,7 @@ class LayerSummary:
     n_parameters: int
     receptive_field: tuple[int, ...] | None
     output_std: float
-    gradient_std: float | None
+    output_gradient_std: float | None
     dead_fraction: float | None
     snr: float | None
     pruned_fraction: float | None
@@ -80,18 +80,18 @@ class Summary(DiagnosticResult):
     n_parameters: int
     n_rows: int
 
-    def header(self) -> list[str]:
+    def table_header(self) -> list[str]:
         """Return the names of the table's columns."""
         return ["layer", "class", "output", "parameters", "receptive field", "output std",
                 "gradient std", "dead", "SNR", "pruned"]  # fmt: skip
 
-    def cells(self) -> list[list[Cell]]:
+    def table_rows(self) -> list[list[Cell]]:
         """Return the rows of the table."""
         found: list[list[Cell]] = [
             [
                 la.name, la.class_name, "x".join(map(str, la.shape)), la.n_parameters,
                 None if la.receptive_field is None else "x".join(map(str, la.receptive_field)),
-                la.output_std, la.gradient_std,
+                la.output_std, la.output_gradient_std,
                 None if la.dead_fraction is None else f"{100 * la.dead_fraction:.0f} %",
                 la.snr, la.pruned_fraction,
             ]
@@ -103,7 +103,7 @@ class Summary(DiagnosticResult):
     def recommendation(self) -> str:
         """Return the problems of signal propagation, if there are any."""
         problems = []
-        stopped = [la.name for la in self.layers if la.gradient_std == 0]
+        stopped = [la.name for la in self.layers if la.output_gradient_std == 0]
         if stopped:
             problems.append(
                 f"no gradient reaches {', '.join(stopped[:3])}: gradient learners cannot train "
@@ -115,7 +115,7 @@ class Summary(DiagnosticResult):
                 f"{100 * (dead[0].dead_fraction or 0):.0f} % of the units of {dead[0].name} are "
                 "dead: lower the learning rate or reinitialize the network"
             )
-        for direction, field in (("forward", "output_std"), ("backward", "gradient_std")):
+        for direction, field in (("forward", "output_std"), ("backward", "output_gradient_std")):
             sizes = [getattr(la, field) for la in self.layers if la.n_parameters]
             sizes = [size for size in sizes if size]
             ratio = sizes[-1] / sizes[0] if len(sizes) > 1 else 1.0
@@ -137,7 +137,10 @@ class Summary(DiagnosticResult):
         places = range(len(self.layers))
         ax.plot(places, [la.output_std for la in self.layers], "o-", color=COLORS[0],
                 label="output", markersize=4)  # fmt: skip
-        backward = [math.nan if la.gradient_std is None else la.gradient_std for la in self.layers]
+        backward = [
+            math.nan if la.output_gradient_std is None else la.output_gradient_std
+            for la in self.layers
+        ]
         ax.plot(places, backward, "s--", color=COLORS[1], label="gradient", markersize=4)
         ax.set_yscale("log")
         ax.set_xticks(list(places), [la.name for la in self.layers], rotation=45)

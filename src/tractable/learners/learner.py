@@ -448,7 +448,7 @@ class Learner:
 
         return self._for_inputs(X, drawn)
 
-    def input_gradient(self, X: Any, y: Any, **options: Any) -> Tensor:
+    def log_prob_gradient(self, X: Any, y: Any, **options: Any) -> Tensor:
         """Return the derivative of each row's log predictive density with respect to its inputs.
 
         Exact: the gradient learners and ``Laplace``.  Approximate: ``TAGI``, which returns the
@@ -465,7 +465,7 @@ class Learner:
         x, targets = self.checks.data(X, y)
         at = single_input(x, "a derivative with respect to the input")
         with self.lock:
-            gradient: Tensor = self.method.input_gradient(self.state, at, targets, **options)
+            gradient: Tensor = self.method.log_prob_gradient(self.state, at, targets, **options)
             return gradient
 
     # --- copies and files ------------------------------------------------------------------

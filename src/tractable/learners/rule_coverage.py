@@ -143,16 +143,18 @@ def _watched(network: Network, x: Inputs, moments: Mode) -> Coverage:
         name: Gaussian.wrap(loc, torch.full_like(loc, _VARIANCE, requires_grad=True))
         for name, loc in locs.items()
     }
-    watch = _Watch(moments, {id(gaussian): name for name, gaussian in parameters.items()})
+    recorder = _FunctionRecorder(
+        moments, {id(gaussian): name for name, gaussian in parameters.items()}
+    )
     tensors: dict[str, Tensor] = {**parameters, **network.initial_buffers()}
     with torch.enable_grad(), network.holding(tensors), activation_moments(moments):
-        with watch:
+        with recorder:
             z = network.run(x, train=True)
         reached = _reached(z, locs)
-    counts = sorted(watch.calls.items(), key=lambda item: (-item[1], item[0]))
-    functions = tuple(CoveredFunction(name, calls, watch.kinds[name]) for name, calls in counts)
+    counts = sorted(recorder.calls.items(), key=lambda item: (-item[1], item[0]))
+    functions = tuple(CoveredFunction(name, calls, recorder.kinds[name]) for name, calls in counts)
     unreached = tuple(name for name in locs if name not in reached)
-    return Coverage(functions, tuple(watch.warnings()), unreached)
+    return Coverage(functions, tuple(recorder.warnings()), unreached)
 
 
 def _reached(z: Any, locs: dict[str, Tensor]) -> set[str]:
@@ -167,7 +169,7 @@ def _reached(z: Any, locs: dict[str, Tensor]) -> set[str]:
 
 
 @dataclass
-class _Watch(TorchFunctionMode):
+class _FunctionRecorder(TorchFunctionMode):
     """Records torch functions called on Gaussians, and continues at the means without a rule.
 
     Attributes:

@@ -42,7 +42,7 @@ class Traits:
     """Whether a robust learner gives outlying targets less weight."""
     supports_vmap: bool = True
     """Whether ``torch.vmap`` can run ``log_prob``, so that small ensembles train in one pass."""
-    supports_averaging: bool = True
+    supports_output_averaging: bool = True
     """Whether outputs of several networks may be averaged.  Not where different outputs mean the
     same: permuted components of a mixture, angles that differ by full turns."""
 

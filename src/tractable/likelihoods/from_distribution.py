@@ -19,7 +19,10 @@ from tractable.likelihoods import marginal, quadrature
 from tractable.likelihoods.base import Likelihood
 from tractable.likelihoods.quadrature import Nodes
 from tractable.likelihoods.targets import real_targets
-from tractable.predictive.distribution_mixture import DistributionMixturePredictive, Exact
+from tractable.predictive.distribution_mixture import (
+    DistributionMixturePredictive,
+    ExactMixtureFunctions,
+)
 
 Factory = Callable[[Tensor], Distribution]
 
@@ -256,7 +259,7 @@ class FromDistribution(Likelihood):
             weight = weight / weight.sum(0)
         moments = (mean.double(), variance.double())
         has_cdf = marginal.has_cdf(self.conditional, moments[0])
-        exact = Exact(
+        exact = ExactMixtureFunctions(
             partial(_density, now, *moments),
             partial(marginal.sample, self.conditional, *moments),
             partial(_cumulative, now, *moments) if has_cdf else None,

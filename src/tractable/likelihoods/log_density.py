@@ -24,7 +24,7 @@ class LogDensity(Likelihood):
     density, the expected exponential of the output, has no Gaussian message.
     """
 
-    traits = Traits(supports_averaging=False)  # of densities, not of their logarithms
+    traits = Traits(supports_output_averaging=False)  # of densities, not of their logarithms
 
     def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
         """Return any values, one per row; raise if the network has not one output."""

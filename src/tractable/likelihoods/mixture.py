@@ -57,7 +57,7 @@ class Mixture(Composite):
         self.components = components
         # Components may be permuted between the members of an ensemble.
         self.traits = replace(
-            self.part_list[0].traits, supports_averaging=False, supports_outliers=False
+            self.part_list[0].traits, supports_output_averaging=False, supports_outliers=False
         )
 
     @property

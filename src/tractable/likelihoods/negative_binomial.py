@@ -93,7 +93,7 @@ class NegativeBinomial(Univariate, OnlineEM):
         noise = rate + (2 * (mean + variance)).exp() / self.parameter
         return rate, rate * rate * torch.expm1(variance), noise
 
-    def initial_peak(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    def initial_posterior_mode(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """Return a mean of the prior mean and of the output that predicts ``y``, by precision."""
         at = torch.log(y + 0.5)
         precision = -self.derivatives(y, at)[1]

@@ -99,14 +99,14 @@ class Poisson(Univariate):
         rate = (mean + variance / 2).exp()
         return rate, rate * rate * torch.expm1(variance), rate
 
-    def initial_peak(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    def initial_posterior_mode(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """Return the target: the rate is about the output where that is above zero."""
         return y
 
-    def standardized_peak(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    def standardized_posterior_mode(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """Return the peak; for a log rate ``u = log(variance e^z)`` solves ``e^u + u = a``."""
         if self.link == "softplus":
-            return super().standardized_peak(y, mean, variance)
+            return super().standardized_posterior_mode(y, mean, variance)
         v = variance.clamp_min(_MIN_VARIANCE)
         a = v.log() + mean + v * y
         u = torch.where(a > 1, a.clamp_min(1).log(), a)

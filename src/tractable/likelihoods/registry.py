@@ -43,7 +43,7 @@ MIXTURE_COMPONENTS = 5
 
 
 @dataclass(frozen=True)
-class RegressionTarget:
+class RegressionLikelihood:
     """How a regressor uses a likelihood by name.
 
     Attributes:
@@ -75,7 +75,7 @@ class Entry:
     likelihood: type[Likelihood]
     group: Group
     targets: str
-    regression: RegressionTarget | None = None
+    regression: RegressionLikelihood | None = None
     is_compiled: bool = False
 
 
@@ -87,37 +87,37 @@ _CUSTOM: Group = "Joint and custom likelihoods"
 REGISTRY: list[Entry] = [
     Entry(
         Normal, _NUMBERS, "numbers with the same noise everywhere",
-        RegressionTarget("normal", lambda n: Normal(outputs=n)), is_compiled=True,
+        RegressionLikelihood("normal", lambda n: Normal(outputs=n)), is_compiled=True,
     ),
     Entry(
         HeteroscedasticNormal, _NUMBERS, "numbers with a noise that depends on the inputs",
-        RegressionTarget("heteroscedastic", lambda n: HeteroscedasticNormal(), lambda n: 2 * n),
+        RegressionLikelihood("heteroscedastic", lambda n: HeteroscedasticNormal(), lambda n: 2 * n),
         is_compiled=True,
     ),
     Entry(
         Laplace, _NUMBERS, "numbers with outliers",
-        RegressionTarget("laplace", lambda n: Laplace(outputs=n)),
+        RegressionLikelihood("laplace", lambda n: Laplace(outputs=n)),
     ),
     Entry(
         StudentT, _NUMBERS, "numbers with extreme outliers",
-        RegressionTarget("student_t", lambda n: StudentT(outputs=n)),
+        RegressionLikelihood("student_t", lambda n: StudentT(outputs=n)),
     ),
     Entry(MultivariateNormal, _NUMBERS, "several numbers with correlated noise"),
     Entry(
         Mixture, _NUMBERS, "numbers with several peaks",
-        RegressionTarget(
+        RegressionLikelihood(
             "mixture", lambda n: Mixture(HeteroscedasticNormal(), MIXTURE_COMPONENTS),
             lambda n: MIXTURE_COMPONENTS * (1 + 2 * n),
         ),
     ),
     Entry(
         Poisson, _OTHER, "counts whose variance is their mean",
-        RegressionTarget("poisson", lambda n: Poisson(), is_standardized=False),
+        RegressionLikelihood("poisson", lambda n: Poisson(), is_standardized=False),
         is_compiled=True,
     ),
     Entry(
         NegativeBinomial, _OTHER, "counts with more variance",
-        RegressionTarget(
+        RegressionLikelihood(
             "negative_binomial", lambda n: NegativeBinomial(outputs=n), is_standardized=False
         ),
         is_compiled=True,
@@ -125,7 +125,7 @@ REGISTRY: list[Entry] = [
     Entry(Ordinal, _OTHER, "classes with an order"),
     Entry(
         VonMises, _OTHER, "angles in radians",
-        RegressionTarget("von_mises", lambda n: VonMises(outputs=n), is_standardized=False),
+        RegressionLikelihood("von_mises", lambda n: VonMises(outputs=n), is_standardized=False),
     ),
     Entry(Bernoulli, _LABELS, "two classes, or several binary labels"),
     Entry(Categorical, _LABELS, "several classes", is_compiled=True),
@@ -136,7 +136,7 @@ REGISTRY: list[Entry] = [
     Entry(LogDensity, _CUSTOM, "none: the network returns the log density of its inputs"),
 ]  # fmt: skip
 
-REGRESSION_TARGETS: dict[str, RegressionTarget] = {
+REGRESSION_LIKELIHOODS: dict[str, RegressionLikelihood] = {
     entry.regression.name: entry.regression for entry in REGISTRY if entry.regression is not None
 }
 """Likelihoods that regressors offer, by name."""
@@ -157,11 +157,11 @@ def register(entry: Entry) -> None:
         ValueError: there is a likelihood with that name.
     """
     target = entry.regression
-    if target is not None and target.name in REGRESSION_TARGETS:
+    if target is not None and target.name in REGRESSION_LIKELIHOODS:
         raise ValueError(f"there is a likelihood {target.name!r} already: choose another name")
     REGISTRY.append(entry)
     if target is not None:
-        REGRESSION_TARGETS[target.name] = target
+        REGRESSION_LIKELIHOODS[target.name] = target
 
 
 def describe_regression_targets() -> str:

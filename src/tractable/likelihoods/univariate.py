@@ -16,7 +16,10 @@ from tractable.likelihoods import marginal, quadrature
 from tractable.likelihoods.base import Likelihood
 from tractable.likelihoods.quadrature import Nodes
 from tractable.likelihoods.targets import real_targets
-from tractable.predictive.distribution_mixture import DistributionMixturePredictive, Exact
+from tractable.predictive.distribution_mixture import (
+    DistributionMixturePredictive,
+    ExactMixtureFunctions,
+)
 
 Moments = tuple[Tensor, Tensor, Tensor]
 
@@ -54,13 +57,13 @@ class Univariate(Likelihood):
             (second,) = torch.autograd.grad(first.sum(), leaf)
         return first.detach(), second
 
-    def initial_peak(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    def initial_posterior_mode(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """Return where the search for the peak of density times Gaussian starts, as an output."""
         return mean
 
-    def standardized_peak(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    def standardized_posterior_mode(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """Return the peak of density times Gaussian, in standard deviations from the mean."""
-        start = self.initial_peak(y, mean, variance)
+        start = self.initial_posterior_mode(y, mean, variance)
         return quadrature.find_peak(partial(self.derivatives, y), mean, variance, start)
 
     @override
@@ -75,7 +78,7 @@ class Univariate(Likelihood):
     def nodes(self, y: Tensor, mean: Tensor, variance: Tensor) -> Nodes:
         """Return nodes where the integrand is large; arguments in double precision."""
         with torch.no_grad():  # the integral does not depend on its nodes
-            peak = self.standardized_peak(y, mean, variance)
+            peak = self.standardized_posterior_mode(y, mean, variance)
             return quadrature.place(partial(self.log_density, y), peak, mean, variance)
 
     @override
@@ -146,7 +149,7 @@ def _predictive(
 ) -> DistributionMixturePredictive:
     z, weight = quadrature.prior_nodes(mean, variance)
     has_cdf = marginal.has_cdf(likelihood.conditional, mean)
-    exact = Exact(
+    exact = ExactMixtureFunctions(
         partial(_density, likelihood, mean, variance),
         partial(marginal.sample, likelihood.conditional, mean, variance),
         partial(_cumulative, likelihood, mean, variance) if has_cdf else None,

@@ -50,7 +50,7 @@ class VonMises(OnlineEM):
     """
 
     traits = Traits(
-        supports_calibration=True, supports_averaging=False
+        supports_calibration=True, supports_output_averaging=False
     )  # angles may differ by turns
 
     def __init__(self, concentration: float | None = None, outputs: int = 1) -> None:

@@ -23,7 +23,7 @@ _ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
-class Exact:
+class ExactMixtureFunctions:
     """Functions and moments of a mixture that are more accurate than those of its parts.
 
     All are in double precision, in the unit of the parts and in the shape of the targets.
@@ -74,7 +74,7 @@ class DistributionMixturePredictive(SampledQuantiles):
     weights: Tensor
     density: Callable[[Tensor], Tensor] | None = field(default=None, compare=False, repr=False)
     epistemic_variance: Tensor | None = None
-    exact: Exact | None = field(default=None, compare=False, repr=False)
+    exact: ExactMixtureFunctions | None = field(default=None, compare=False, repr=False)
     widen: Callable[[Tensor], DistributionMixturePredictive] | None = field(
         default=None, compare=False, repr=False
     )

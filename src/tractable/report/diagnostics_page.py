@@ -38,12 +38,12 @@ def render_diagnostics(page: DiagnosticsPage) -> str:
     parts = []
     for rank, (heading, result) in enumerate(page.results.items()):
         drawn = inline_svg(result.plot, label=heading, salt=f"diagnostic {rank}")
-        cells = [[format_cell(cell) for cell in row] for row in result.cells()]
+        cells = [[format_cell(cell) for cell in row] for row in result.table_rows()]
         parts.append(
             {
                 "heading": heading,
                 "recommendation": result.recommendation(),
-                "header": result.header(),
+                "header": result.table_header(),
                 "rows": cells,
                 "svg": Markup(drawn.svg),  # `inline` escapes all text
             }

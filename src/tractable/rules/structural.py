@@ -80,7 +80,7 @@ def move(function: Any, follow: Any = None) -> Any:
         z = Gaussian.wrap(loc, function(input.variance, *args, **kwargs), shared)
         if not alias and not is_view(loc, input.loc):
             return z
-        return z.as_view_of(input, lambda t: function(t, *args, **kwargs))
+        return z.register_as_view_of(input, lambda t: function(t, *args, **kwargs))
 
     return rule
 
@@ -121,7 +121,7 @@ def split(function: Any) -> Any:
                 return part
 
             shared = input.shared and input.shared.moved(input.shape, take)
-            parts.append(Gaussian.wrap(loc, variance, shared).as_view_of(input, take))
+            parts.append(Gaussian.wrap(loc, variance, shared).register_as_view_of(input, take))
         return tuple(parts)
 
     return rule

@@ -67,7 +67,7 @@ class TrialConfig:
 Trial = TrialResult[TrialConfig]
 
 
-class Validator(Protocol):
+class ConfigEvaluator(Protocol):
     """Scores configurations on held-out rows; ``CrossValidator`` is its implementation."""
 
     @property
@@ -82,7 +82,7 @@ class Validator(Protocol):
 
 
 def select_config(
-    validator: Validator,
+    evaluator: ConfigEvaluator,
     first: TrialConfig,
     *,
     choose_epochs: bool,
@@ -100,8 +100,8 @@ def select_config(
         try_relevance: whether to try factors on the features.
         n_estimators: number of networks in the ensemble that a linear model is compared with.
     """
-    search = ModelSearch(validator.evaluate)
-    try_relevance = try_relevance and validator.n_columns > 1
+    search = ModelSearch(evaluator.evaluate)
+    try_relevance = try_relevance and evaluator.n_columns > 1
     shorter, weighted, linear = _first_candidates(
         first, epochs=choose_epochs, linear=try_linear, relevance=try_relevance
     )
@@ -119,7 +119,7 @@ def select_config(
             config = replace(simple.config, relevance_rounds=RELEVANCE_ROUNDS)
             simple = best_improvement(simple, search.evaluate([config]))
         if n_estimators > 1 and not best.is_significantly_better(simple):
-            best = validator.evaluate_ensemble(best.config, n_estimators)
+            best = evaluator.evaluate_ensemble(best.config, n_estimators)
             search.add(best)
         best = best if best.is_significantly_better(simple) else simple
     return best, search.results

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from tractable.likelihoods import Likelihood
-from tractable.likelihoods.registry import REGRESSION_TARGETS
+from tractable.likelihoods.registry import REGRESSION_LIKELIHOODS
 from tractable.predictive import (
     LogNormalPredictive,
     LogScale,
@@ -80,7 +80,7 @@ class TargetKind:
 
 KINDS: dict[str, TargetKind] = {
     name: TargetKind(target.factory, target.n_outputs, target.is_standardized)
-    for name, target in REGRESSION_TARGETS.items()
+    for name, target in REGRESSION_LIKELIHOODS.items()
 }
 """Kinds of targets by the name of their likelihood."""
 

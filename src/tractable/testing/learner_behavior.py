@@ -246,7 +246,7 @@ class BehaviorTests(LearnerCase):
         model = self.make(self.net(), tr.likelihoods.Normal(0.5), seed=1, dtype=torch.float64)
         model.fit(*regression(), epochs=3, batch_size=16)
         x, y = model.checks.data(*regression(4, seed=4))
-        gradient = model.input_gradient(x, y)
+        gradient = model.log_prob_gradient(x, y)
         assert gradient.shape == x.shape
         moved = x + 1e-4 * gradient
         gained = model.predict(moved).log_prob(y) - model.predict(x).log_prob(y)

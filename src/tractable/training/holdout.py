@@ -79,7 +79,7 @@ def held_out_outputs(fitted: Learner, x: Inputs) -> tuple[Likelihood, Outputs]:
     Of an ensemble whose outputs cannot be averaged the first member speaks for all.
     """
     likelihood = fitted.likelihood
-    if not likelihood.traits.supports_averaging:
+    if not likelihood.traits.supports_output_averaging:
         fitted = getattr(fitted, "members", [fitted])[0]
         likelihood = fitted.likelihood
     return likelihood, fitted.outputs(x)

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 import tractable as tr
 from tractable.cli.output import print_line, print_table
-from tractable.data import Augmented, ImageData, cifar10, mnist
+from tractable.data import AugmentedImages, ImageData, cifar10, mnist
 from tractable.report.calibration import from_reliability
 from tractable.report.results import Chart, Comparison
 from tractable_studies.framework.options import (
@@ -281,7 +281,7 @@ def train(options: Options, plan: Plan, sets: Sets) -> tr.TAGI:
     }
     if plan.augment is None:
         return model.fit(sets.x, sets.y, batch_size=plan.batch_size, **steps)
-    shifted = Augmented(sets.x, sets.y, max_shift=plan.augment, seed=options.seed)
+    shifted = AugmentedImages(sets.x, sets.y, max_shift=plan.augment, seed=options.seed)
     return model.fit(shifted.batches(plan.batch_size), **steps)
 
 

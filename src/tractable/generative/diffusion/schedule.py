@@ -187,8 +187,8 @@ class NoiseSchedule:
         a, b = self._scales(z, t)
         return (z - a * x) / b
 
-    def mean_of_noise(self, noise: Tensor, z: Tensor, t: Time) -> Tensor:
-        """Return the mean of ``z_{t-1}`` for a prediction of the noise (E 18.33, 18.36).
+    def reverse_step_mean(self, noise: Tensor, z: Tensor, t: Time) -> Tensor:
+        """Return the mean of ``z_{t-1}`` given ``z_t`` and predicted noise (E 18.33, 18.36).
 
         Args:
             noise: predicted noise, of the shape of z.

@@ -6,7 +6,7 @@ independent model, a list of states an ensemble, a saved state a checkpoint.  ``
 contains the rest: training loop, checks, callbacks, validation, locking and files.
 
 To write a method, derive from ``Method`` and supply, in this order: ``options_class``, ``init``,
-``update``, ``outputs``, ``sample``, ``input_gradient``, ``posterior``, ``learnt``, ``restore``;
+``update``, ``outputs``, ``sample``, ``log_prob_gradient``, ``posterior``, ``learnt``, ``restore``;
 then a learner is two lines (see ``docs/developer/learner.md`` and
 ``learners/methods/laplace/laplace.py``):
 
@@ -136,7 +136,7 @@ class Method(ABC, Generic[S]):
         """
 
     @abstractmethod
-    def input_gradient(self, state: S, x: Tensor, y: Tensor) -> Tensor:
+    def log_prob_gradient(self, state: S, x: Tensor, y: Tensor) -> Tensor:
         """Return the derivative in ``x`` of each row's log predictive density of ``y``.
 
         A method that returns something near it says so in its own docstring.

@@ -239,11 +239,13 @@ class EnsembleMethod(Method[EnsembleState]):
         drawn = [self.member.sample(state.members[i], x, 1, generator) for i in chosen]
         return torch.cat(drawn)
 
-    def input_gradient(self, state: EnsembleState, x: Tensor, y: Tensor, **options: Any) -> Tensor:
+    def log_prob_gradient(
+        self, state: EnsembleState, x: Tensor, y: Tensor, **options: Any
+    ) -> Tensor:
         """Return the gradient of the log mean density: the members' gradients, weighted by
         density.
         """
-        found = [self.member.input_gradient(m, x, y, **options) for m in state.members]
+        found = [self.member.log_prob_gradient(m, x, y, **options) for m in state.members]
         said = [self.member.outputs(m, x).predictive().log_prob(y) for m in state.members]
         share = torch.stack(said).softmax(0)
         weights = share.reshape(*share.shape, *[1] * (x.ndim - 1))

@@ -306,7 +306,7 @@ class GradientMethod(Method[GradientState]):
         with torch.no_grad():
             return self.drawn(state, x, n, generator)
 
-    def input_gradient(
+    def log_prob_gradient(
         self, state: GradientState, x: Tensor, y: Tensor, *, n_weight_samples: int | None = None
     ) -> Tensor:
         """Return the gradient of the log predictive density, the mean over all weight samples."""

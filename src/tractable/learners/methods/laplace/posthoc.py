@@ -43,7 +43,7 @@ class PostHoc(Method[P]):
     def step_schedule(self, state: P) -> None:
         self.mode.step_schedule(state)
 
-    def input_gradient(self, state: P, x: Tensor, y: Tensor) -> Tensor:
+    def log_prob_gradient(self, state: P, x: Tensor, y: Tensor) -> Tensor:
         """Return the gradient through everything that ``outputs`` depends on."""
         leaf = x.detach().clone().requires_grad_()
         log_prob = self.outputs(state, leaf).predictive().log_prob(y)

@@ -201,7 +201,7 @@ class TAGIMethod(Method[TAGIState]):
         """Return outputs for sampled weights; exact, as the posterior is a product of Gaussians."""
         return self.engine.sample(state, x, n, generator)
 
-    def input_gradient(self, state: TAGIState, x: Tensor, y: Tensor) -> Tensor:
+    def log_prob_gradient(self, state: TAGIState, x: Tensor, y: Tensor) -> Tensor:
         """Return the evidence's message to the mean of the input.
 
         Exact: the derivative of the log evidence through the means.  Approximate: the variances of

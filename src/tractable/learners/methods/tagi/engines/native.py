@@ -105,30 +105,30 @@ def kernel_network(
         if sequential.has_forward_hooks(module):
             what = sequential.Layer(name, module).description
             raise UnsupportedByKernel(f"engine='native' runs no hooks, and {what} has some")
-    walk = _Walk()
+    traversal = _NetworkTraversal()
     for layer in sequential.layers(network.module):
-        walk.visit(layer)
-    if not walk.layers or walk.names != list(network.shapes):
+        traversal.visit(layer)
+    if not traversal.layers or traversal.names != list(network.shapes):
         raise UnsupportedByKernel("engine='native' takes no frozen or shared parameters")
-    activations = [*walk.before, *(step for layer in walk.layers for step in layer[3])]
+    activations = [*traversal.before, *(step for layer in traversal.layers for step in layer[3])]
     if moments == "exact" and activations:
         raise UnsupportedByKernel(
             f"engine='native' computes moments='linear', not moments='exact', of the activation "
             f"{activations[0][0]}: take engine='torch' or moments='linear'"
         )
     arguments = {
-        "before": walk.before,
-        "layers": walk.layers,
+        "before": traversal.before,
+        "layers": traversal.layers,
         "rule": rule,
         "limit": guard.limit,
         "gate": guard.gate,
-        **_observed(likelihood, walk.layers[-1][1]),
+        **_observed(likelihood, traversal.layers[-1][1]),
     }
-    return KernelNetwork(arguments, walk.layers[0][0], walk.flattens)
+    return KernelNetwork(arguments, traversal.layers[0][0], traversal.flattens)
 
 
 @dataclass
-class _Walk:
+class _NetworkTraversal:
     """The layers of a network that were visited so far."""
 
     before: list[tuple[str, float]] = field(default_factory=list)
