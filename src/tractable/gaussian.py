@@ -21,7 +21,7 @@ from torch import Tensor
 from torch._C import DisableTorchFunctionSubclass
 
 from tractable.errors import NoMomentRule, close_names
-from tractable.torch_names import METADATA, function_name, normalize_keywords
+from tractable.torch_functions import METADATA, function_name, normalize_keywords
 
 if TYPE_CHECKING:
     from tractable.rules.shared_variance import SharedVariance

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tractable.cli.errors import UsageError
-from tractable.cli.tables import formats, reader, row_table, writer
+from tractable.cli.tables import cell_formats, reader, row_table, writer
 from tractable.cli.tables.columns import infer_column
 from tractable.cli.tables.prepare import FitOptions, prepare
 
@@ -178,7 +178,7 @@ def test_parquet_columns_of_one_name_are_refused(tmp_path):
     ids=str,
 )
 def test_formats_of_dates(cells, form):
-    assert formats.infer_date_format(cells) == form
+    assert cell_formats.infer_date_format(cells) == form
 
 
 @pytest.mark.parametrize("way", ["%d.%m.%Y %H:%M", "%Y-%m-%d %H:%M:%S"])

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 
 from tractable import Gaussian, NoMomentRule
 from tractable.gaussian import functions_with_rule
-from tractable.torch_names import torch_functions
+from tractable.torch_functions import torch_functions
 
 ROOT = Path(__file__).parents[2]
 

@@ -19,8 +19,8 @@ import torch
 from torch import Tensor, nn
 
 from tractable.diagnostics.result import Cell, DiagnosticResult
+from tractable.layer_iteration import layers
 from tractable.plots.style import COLORS, get_axes, style_axes
-from tractable.sequential import layers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from tractable import priors
 from tractable.diagnostics.parallel_fits import Rows, checked_rows, one_hot, predict_at, run_all
 from tractable.diagnostics.result import Cell, DiagnosticResult
+from tractable.layer_iteration import layers
 from tractable.learners import (
     TAGI,
     Backprop,
@@ -30,7 +31,6 @@ from tractable.learners import (
 )
 from tractable.likelihoods import Likelihood, Normal, Softmax
 from tractable.plots.style import COLORS, INK, get_axes, style_axes
-from tractable.sequential import layers
 from tractable.training.holdout import default_epochs
 
 if TYPE_CHECKING:

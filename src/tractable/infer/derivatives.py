@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tractable import sequential as walk
+from tractable import layer_iteration
 from tractable.errors import UnsupportedLayer
 from tractable.gaussian import Gaussian
 from tractable.infer import message_passing
@@ -124,8 +124,8 @@ def chain(model: TAGI) -> Chain:
     biases: list[tuple[Tensor | None, Tensor | None]] = []
     slopes: list[Slopes | None] = [None]
     parameters = model.posterior.gaussians()
-    names = walk.parameter_names(model.net)
-    for name, layer in ((found.name, found.module) for found in walk.layers(model.net)):
+    names = layer_iteration.parameter_names(model.net)
+    for name, layer in ((found.name, found.module) for found in layer_iteration.layers(model.net)):
         if isinstance(layer, nn.Linear):
             weights.append(GaussianWeights(*_moments(parameters, names, layer.weight)))
             if layer.bias is None:

@@ -26,7 +26,7 @@ from tractable.gaussian import Gaussian, find_rule
 from tractable.learners.network.functional import Network
 from tractable.learners.network.module_copy import refuse_scripted
 from tractable.rules.activation import Mode, activation_moments
-from tractable.torch_names import function_name
+from tractable.torch_functions import function_name
 from tractable.training.data import TensorFormat
 from tractable.training.inputs import Inputs
 

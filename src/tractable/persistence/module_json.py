@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from tractable import sequential
+from tractable import layer_iteration
 from tractable.errors import InvalidModelFile
 from tractable.persistence import validation
 
@@ -73,7 +73,7 @@ def build(spec: Spec, most_numbers: int) -> nn.Module:
 
 
 def _describe(module: nn.Module, name: str, seen: dict[int, str]) -> Spec | None:
-    if sequential.has_forward_hooks(module):
+    if layer_iteration.has_forward_hooks(module):
         return None
     if id(module) in seen:
         return {"layer": "same", "as": seen[id(module)]}
@@ -81,7 +81,7 @@ def _describe(module: nn.Module, name: str, seen: dict[int, str]) -> Spec | None
     if type(module) is nn.Sequential:
         children = {
             child: _describe(inner, f"{name}.{child}" if name else child, seen)
-            for child, inner in sequential.children(module).items()
+            for child, inner in layer_iteration.children(module).items()
         }
         if any(child is None for child in children.values()):
             return None

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from tractable.errors import InvalidResults
 from tractable.persistence.atomic import write_text
-from tractable.report import schema
+from tractable.report import json_validation as schema
 
 RESULTS = "results.json"
 """Name of the file in the folder of a run."""
@@ -281,7 +281,12 @@ def _results() -> schema.Check:
         learner=string, measure=string, note=string,
     )  # fmt: skip
     chart = schema.record(
-        Chart, title=string, x_label=string, y_label=string, curves=curves, log=schema.boolean
+        Chart,
+        title=string,
+        x_label=string,
+        y_label=string,
+        curves=curves,
+        log=schema.boolean,
     )
     calibration = schema.record(
         Calibration, kind=schema.one_of("coverage", "reliability"), curves=curves,

@@ -22,7 +22,7 @@ from torch import Tensor
 from tractable.gaussian import Gaussian, moment_rule
 from tractable.moments import activation as act
 from tractable.rules.autograd import ElementwiseFunction, Kernel, ReLUFunction, squared
-from tractable.torch_names import torch_functions
+from tractable.torch_functions import torch_functions
 
 Mode = Literal["auto", "linear", "exact"]
 MODES: tuple[Mode, ...] = ("auto", "linear", "exact")

@@ -15,7 +15,7 @@ from torch import Tensor
 from tractable.gaussian import Gaussian, moment_rule
 from tractable.rules import shared_variance
 from tractable.rules.bilinear import moments_of, multiply
-from tractable.torch_names import torch_functions
+from tractable.torch_functions import torch_functions
 
 Operand = Gaussian | Tensor | float
 

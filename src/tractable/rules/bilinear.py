@@ -20,7 +20,7 @@ from tractable.moments.maps import Convolution, LinearMap, MatMul, Multiply
 from tractable.rules import shared_variance_products
 from tractable.rules.activation import elementwise
 from tractable.rules.autograd import BilinearFunction
-from tractable.torch_names import torch_functions
+from tractable.torch_functions import torch_functions
 
 Operand = Gaussian | Tensor
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_map
 
 from tractable.gaussian import Gaussian, Rule, moment_rule
-from tractable.torch_names import torch_functions
+from tractable.torch_functions import torch_functions
 
 _COMPARISONS = """
     eq ne lt le gt ge less less_equal greater greater_equal not_equal isnan isinf isfinite isneginf

@@ -17,7 +17,7 @@ from torch import Tensor
 from tractable.gaussian import Gaussian, moment_rule
 from tractable.moments.bilinear import BackwardParts, Needs
 from tractable.rules.bilinear import matmul, multiply, product
-from tractable.torch_names import torch_functions
+from tractable.torch_functions import torch_functions
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 

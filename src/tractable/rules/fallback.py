@@ -21,7 +21,7 @@ from torch import Tensor
 from tractable.gaussian import Gaussian, Rule, find_rule, write_in_place
 from tractable.rules.linearized import is_pointwise, pointwise
 from tractable.rules.structural import constant
-from tractable.torch_names import function_name, torch_functions
+from tractable.torch_functions import function_name, torch_functions
 
 _COMPOSITE_MODULES = ("torch.nn.functional", "torch.functional")
 _UNSUPPORTED = {"requires_grad_", "set_", "resize_", "resize_as_", "share_memory_", "rename_"}

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from tractable.errors import NoMomentRule
 from tractable.gaussian import Gaussian, Rule, moment_rule
-from tractable.torch_names import function_name, torch_functions
+from tractable.torch_functions import function_name, torch_functions
 
 _MAX_ENTRIES = 4_000_000
 """Entries of the dense Jacobian: 32 MB in double precision."""

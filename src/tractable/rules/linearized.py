@@ -27,7 +27,7 @@ from torch.autograd.function import once_differentiable
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from tractable.gaussian import Gaussian, Rule, moment_rule
-from tractable.torch_names import torch_functions
+from tractable.torch_functions import torch_functions
 
 Function = Callable[..., Tensor]
 

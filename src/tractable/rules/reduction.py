@@ -15,7 +15,7 @@ from tractable.gaussian import Gaussian, moment_rule
 from tractable.moments.shared_variance import PooledVariance, n_positions
 from tractable.rules import shared_variance
 from tractable.rules.shared_variance import SharedVariance
-from tractable.torch_names import torch_functions
+from tractable.torch_functions import torch_functions
 
 
 @moment_rule(*torch_functions("sum"))

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tractable.gaussian import Gaussian, Rule, moment_rule
 from tractable.rules.bilinear import moments_of
-from tractable.torch_names import torch_functions
+from tractable.torch_functions import torch_functions
 
 
 def _values_of_chosen(function: Any) -> Rule:

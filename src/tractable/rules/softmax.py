@@ -15,7 +15,7 @@ from torch import Tensor
 
 from tractable.gaussian import Gaussian, moment_rule
 from tractable.moments.softmax import log_softmax_variance, softmax_variance
-from tractable.torch_names import torch_functions
+from tractable.torch_functions import torch_functions
 
 
 def _cast(input: Gaussian, dtype: torch.dtype | None) -> tuple[Tensor, Tensor]:

@@ -24,7 +24,7 @@ from tractable.gaussian import Gaussian, Rule, moment_rule, write_in_place
 from tractable.rules import shared_variance
 from tractable.rules.bilinear import moments_of
 from tractable.rules.shared_variance import SharedVariance
-from tractable.torch_names import function_name, torch_functions
+from tractable.torch_functions import function_name, torch_functions
 
 _VIEWS = """
     view reshape flatten unflatten permute transpose swapaxes movedim squeeze unsqueeze narrow

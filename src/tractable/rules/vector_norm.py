@@ -19,7 +19,7 @@ from torch import Tensor
 
 from tractable.gaussian import Gaussian, moment_rule
 from tractable.rules.linearized import reduction
-from tractable.torch_names import torch_functions
+from tractable.torch_functions import torch_functions
 
 
 def _scaled_variance(y: Tensor, slope: Tensor, var: Tensor, length: Tensor, dims: Any) -> Tensor:

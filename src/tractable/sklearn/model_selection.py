@@ -93,7 +93,7 @@ def select_config(
     """Return the selected configuration, and all that were scored.
 
     Args:
-        validator: fits configurations and scores them.
+        evaluator: fits configurations and scores them.
         first: the configuration to begin with, which is kept unless another one is better.
         choose_epochs: whether to select the number of epochs.
         try_linear: whether to try a linear model.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from tractable.agents.settings import (
+from tractable.agents.settings_validation import (
     COUNT,
     MEMORY_ROWS,
     NON_NEGATIVE,

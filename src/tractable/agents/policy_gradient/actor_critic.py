@@ -24,7 +24,14 @@ from tractable.agents.buffers import RolloutBuffer
 from tractable.agents.critic import LearnerFactory
 from tractable.agents.policy_gradient.actor import PolicyAgent
 from tractable.agents.returns import lambda_returns
-from tractable.agents.settings import COUNT, LAYER_SIZES, POSITIVE, SHARE, Domain, check_domains
+from tractable.agents.settings_validation import (
+    COUNT,
+    LAYER_SIZES,
+    POSITIVE,
+    SHARE,
+    Domain,
+    check_domains,
+)
 from tractable.gaussian import Gaussian
 
 Array = NDArray[np.float64]

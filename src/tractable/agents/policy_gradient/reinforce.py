@@ -16,7 +16,14 @@ from tractable.agents.buffers import RolloutBuffer
 from tractable.agents.critic import LearnerFactory
 from tractable.agents.policy_gradient.actor import PolicyAgent
 from tractable.agents.returns import discounted_returns, min_variance_baseline
-from tractable.agents.settings import COUNT, LAYER_SIZES, POSITIVE, SHARE, Domain, check_domains
+from tractable.agents.settings_validation import (
+    COUNT,
+    LAYER_SIZES,
+    POSITIVE,
+    SHARE,
+    Domain,
+    check_domains,
+)
 
 Array = NDArray[np.float64]
 Baseline = Literal["none", "mean", "component", "state"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from tractable.agents.settings import (
+from tractable.agents.settings_validation import (
     COUNT,
     LAYER_SIZES,
     MEMORY_ROWS,

@@ -13,7 +13,7 @@ from tractable import metrics
 from tractable.cli import output
 from tractable.cli.errors import UsageError
 from tractable.cli.tables import reader, row_matching, row_table
-from tractable.cli.tables.formats import check_decimal
+from tractable.cli.tables.cell_formats import check_decimal
 from tractable.cli.tables.reader import TextTable
 from tractable.cli.tables.row_table import Array, RowTable
 

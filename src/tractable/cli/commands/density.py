@@ -17,7 +17,7 @@ from tractable.cli import output
 from tractable.cli.errors import CommandError, UsageError, one_line
 from tractable.cli.folder import atomic_folder
 from tractable.cli.tables import reader, row_table, writer
-from tractable.cli.tables.formats import check_decimal
+from tractable.cli.tables.cell_formats import check_decimal
 from tractable.cli.tables.reader import TextTable
 from tractable.cli.tables.row_table import MODEL, Array, RowTable
 from tractable.errors import TractableError

@@ -18,7 +18,7 @@ from tractable import learners
 from tractable.cli import output
 from tractable.cli.errors import CommandError, UsageError, one_line, unknown_name
 from tractable.cli.folder import atomic_folder
-from tractable.cli.tables.formats import check_decimal
+from tractable.cli.tables.cell_formats import check_decimal
 from tractable.cli.tables.prepare import FitOptions, prepare
 from tractable.diagnostics import (
     DiagnosticResult,

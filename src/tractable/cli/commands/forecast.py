@@ -15,7 +15,7 @@ from tractable.cli import output
 from tractable.cli.errors import CommandError, UsageError, one_line, unknown_name
 from tractable.cli.folder import atomic_folder
 from tractable.cli.tables import reader, writer
-from tractable.cli.tables.formats import (
+from tractable.cli.tables.cell_formats import (
     check_decimal,
 )
 from tractable.cli.tables.series import (

@@ -14,7 +14,7 @@ from tractable.cli import output
 from tractable.cli.commands.density import mixture
 from tractable.cli.errors import CommandError, UsageError, one_line
 from tractable.cli.tables import reader, row_table, writer
-from tractable.cli.tables.formats import check_decimal
+from tractable.cli.tables.cell_formats import check_decimal
 from tractable.cli.tables.row_table import Array, RowTable
 from tractable.errors import TractableError
 from tractable.generative import GenerativeModel

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tractable.cli.errors import UsageError
-from tractable.cli.tables import formats
-from tractable.cli.tables.formats import PLAIN
+from tractable.cli.tables import cell_formats
+from tractable.cli.tables.cell_formats import PLAIN
 from tractable.cli.tables.reader import TextTable, is_missing
 
 Array = npt.NDArray[np.float64]
@@ -39,7 +39,7 @@ class Column:
         fill: values that replace missing ones: the mean of each encoded column over the training
             rows (for a categorical column, the frequencies of its levels); empty before
             ``with_fill_values``.
-        notation: format of numbers or dates; see ``tractable.cli.tables.formats``.
+        notation: format of numbers or dates; see ``tractable.cli.tables.cell_formats``.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Column:
     def width(self) -> int:
         """Number of encoded columns."""
         if self.kind == "date":
-            return 7 if formats.has_time(self.notation) else 5
+            return 7 if cell_formats.has_time(self.notation) else 5
         return len(self.levels) if self.kind == "categorical" else 1
 
     def encode(self, table: TextTable, *, unknown: bool = False) -> Array:
@@ -93,13 +93,13 @@ class Column:
         return replace(self, fill=tuple(np.nanmean(values, 0).tolist()))
 
     def _number(self, cell: str, table: TextTable, row: int) -> float:
-        value = formats.parse_number(cell, self.notation)
+        value = cell_formats.parse_number(cell, self.notation)
         if value is None:
             raise UsageError(
                 f"{table.path.name}, column {self.name!r}, row {row}: {cell!r} is not a number, "
                 f"{self._others(table)}"
             )
-        if not abs(value) <= formats.MAX_NUMBER:
+        if not abs(value) <= cell_formats.MAX_NUMBER:
             what = "too large" if math.isfinite(value) else "not finite"
             raise UsageError(
                 f"{table.path.name}, column {self.name!r}, row {row}: {cell!r} is {what}"
@@ -109,19 +109,19 @@ class Column:
     def _others(self, table: TextTable) -> str:
         """How many of the values are numbers."""
         cells = [cell for cell in table.column(self.name) if not is_missing(cell)]
-        good = sum(formats.parse_number(cell, self.notation) is not None for cell in cells)
+        good = sum(cell_formats.parse_number(cell, self.notation) is not None for cell in cells)
         if good > len(cells) / 2:
             return "as the column's other values are"
         return f"and {'none' if good == 0 else f'only {good}'} of the {len(cells)} values is"
 
     def _date(self, cell: str, table: TextTable, row: int) -> list[float]:
-        when = formats.parse_date(cell, self.notation)
+        when = cell_formats.parse_date(cell, self.notation)
         if when is None:
             raise UsageError(
                 f"{table.path.name}, column {self.name!r}, row {row}: {cell!r} is not a date as "
                 f"the column's other values are ({self.notation})"
             )
-        return formats.date_features(when, times=formats.has_time(self.notation))
+        return cell_formats.date_features(when, times=cell_formats.has_time(self.notation))
 
     def _level(self, cell: str, table: TextTable, row: int) -> int:
         try:
@@ -151,7 +151,7 @@ class Column:
 
 def parse(cell: str) -> float | None:
     """Return the number in a cell in plain format, or None."""
-    return formats.parse_number(cell)
+    return cell_formats.parse_number(cell)
 
 
 def infer_column(
@@ -173,7 +173,7 @@ def infer_column(
         found = numeric_column(table, name, decimal)
         form = None
         if cells and (found is None or found.notation != PLAIN):
-            form = formats.infer_date_format(cells)
+            form = cell_formats.infer_date_format(cells)
     except ValueError as error:
         raise UsageError(f"{table.path.name}, column {name!r}: {error}") from None
     if form is not None:
@@ -181,7 +181,7 @@ def infer_column(
     if found is not None or not cells:
         return found or Column(name, "numeric")
     if len(levels) > min(MAX_LEVELS, max(len(cells) // 2, 2)):
-        held = name in table.texts and formats.infer_number_format(cells, decimal) is not None
+        held = name in table.texts and cell_formats.infer_number_format(cells, decimal) is not None
         hint = "; if these are numbers, save the column as numbers and not as text" if held else ""
         raise UsageError(
             f"{table.path.name}, column {name!r}: text with {len(levels)} distinct values in "
@@ -209,7 +209,7 @@ def numeric_column(
     if not cells:
         return None
     text = name in table.texts and not force
-    found = formats.infer_number_format(cells, decimal or infer_decimal(table), text=text)
+    found = cell_formats.infer_number_format(cells, decimal or infer_decimal(table), text=text)
     return None if found is None else Column(name, "numeric", notation=found)
 
 
@@ -218,7 +218,7 @@ def infer_decimal(table: TextTable) -> str | None:
     if table.delimiter == ",":
         return None
     cells = (cell for row in table.rows[:_LOOKED_AT] for cell in row)
-    return "," if any(formats.has_decimal_comma(cell) for cell in cells) else None
+    return "," if any(cell_formats.has_decimal_comma(cell) for cell in cells) else None
 
 
 def encode(

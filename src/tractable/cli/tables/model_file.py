@@ -12,8 +12,8 @@ from typing import Any
 
 from tractable import sklearn as estimators
 from tractable.cli.errors import UsageError
+from tractable.cli.tables.cell_formats import DATE_FORMATS, NUMBER_FORMATS
 from tractable.cli.tables.columns import Column
-from tractable.cli.tables.formats import DATE_FORMATS, NUMBER_FORMATS
 from tractable.errors import InvalidModelFile
 from tractable.persistence import model_file as storage
 from tractable.persistence import validation

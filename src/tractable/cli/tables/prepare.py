@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from tractable.cli.errors import UsageError, one_line, unknown_name
+from tractable.cli.tables.cell_formats import COMMA, POINT, check_decimal
 from tractable.cli.tables.columns import Column, encode, infer_column
-from tractable.cli.tables.formats import COMMA, POINT, check_decimal
 from tractable.cli.tables.likelihood_choice import (
     AUTO,
     LikelihoodChoice,

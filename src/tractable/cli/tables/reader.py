@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tractable.cli.errors import UsageError, suggestion
-from tractable.cli.tables.formats import parse_number
+from tractable.cli.tables.cell_formats import parse_number
 
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "nat", "#n/a", "?", "-"})
 """Cells that count as missing values, in lower case."""

@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tractable.cli.errors import UsageError
-from tractable.cli.tables import formats
+from tractable.cli.tables import cell_formats
+from tractable.cli.tables.cell_formats import DATE_FORMATS, NUMBER_FORMATS, PLAIN
 from tractable.cli.tables.columns import infer_column
-from tractable.cli.tables.formats import DATE_FORMATS, NUMBER_FORMATS, PLAIN
 from tractable.cli.tables.reader import TextTable, is_missing
 from tractable.errors import InvalidModelFile
 from tractable.generative import GenerativeModel, serialization
@@ -43,7 +43,7 @@ class RowColumn:
         name: name in the header.
         levels: values of a text column, in the order of their codes; empty for numbers.
         decimals: number of decimals of its numbers.
-        notation: format of numbers or dates; see ``tractable.cli.tables.formats``.
+        notation: format of numbers or dates; see ``tractable.cli.tables.cell_formats``.
     """
 
     name: str
@@ -68,7 +68,7 @@ class RowColumn:
             if is_missing(cell):
                 continue
             value = places.get(cell) if self.levels else self._value(cell)
-            if value is None or not abs(value) <= formats.MAX_NUMBER:
+            if value is None or not abs(value) <= cell_formats.MAX_NUMBER:
                 raise UsageError(
                     f"{table.path.name}, column {self.name!r}, row {table.numbers[i]}: {cell!r}, "
                     f"expected {self._expected()}"
@@ -78,9 +78,9 @@ class RowColumn:
 
     def _value(self, cell: str) -> float | None:
         if not self.is_date:
-            return formats.parse_number(cell, self.notation)
-        when = formats.parse_date(cell, self.notation)
-        return None if when is None else formats.days_since_2000(when)
+            return cell_formats.parse_number(cell, self.notation)
+        when = cell_formats.parse_date(cell, self.notation)
+        return None if when is None else cell_formats.days_since_2000(when)
 
     def _expected(self) -> str:
         if self.levels:
@@ -96,8 +96,8 @@ class RowColumn:
 
     def _cell(self, value: float) -> str:
         if self.is_date:
-            return formats.format_date(value, self.notation)
-        return formats.format_number(value, self.decimals, self.notation)
+            return cell_formats.format_date(value, self.notation)
+        return cell_formats.format_number(value, self.decimals, self.notation)
 
     def to_json(self) -> dict[str, Any]:
         """Return the column as JSON values; a plain notation is omitted."""
@@ -197,7 +197,7 @@ def infer_columns(
 
 
 def _max_decimals(cell: str, notation: str) -> int:
-    digits = formats.count_decimals(cell, notation)
+    digits = cell_formats.count_decimals(cell, notation)
     return _MOST_DECIMALS if digits is None else min(digits, _MOST_DECIMALS)
 
 

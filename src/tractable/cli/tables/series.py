@@ -9,8 +9,8 @@ from typing import Any, cast
 import numpy as np
 
 from tractable.cli.errors import UsageError, one_line
+from tractable.cli.tables.cell_formats import infer_date_format, parse_date_as, parse_number
 from tractable.cli.tables.columns import Column, numeric_column
-from tractable.cli.tables.formats import infer_date_format, parse_date_as, parse_number
 from tractable.cli.tables.reader import TextTable
 from tractable.errors import InvalidInput, TractableError
 from tractable.forecast.scaling import TRANSFORMS, Transform, forward

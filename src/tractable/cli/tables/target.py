@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tractable.cli.errors import UsageError, unknown_name
+from tractable.cli.tables.cell_formats import parse_number
 from tractable.cli.tables.columns import Column, numeric_column
-from tractable.cli.tables.formats import parse_number
 from tractable.cli.tables.reader import TextTable
 
 TASKS = ("regression", "classification")

@@ -15,8 +15,13 @@ from typing import IO, Any
 from tractable.cli.errors import UsageError
 from tractable.cli.folder import write_problem
 from tractable.cli.tables import reader
+from tractable.cli.tables.cell_formats import (
+    DATE_FORMATS,
+    infer_date_format,
+    parse_date,
+    parse_number,
+)
 from tractable.cli.tables.columns import numeric_column
-from tractable.cli.tables.formats import DATE_FORMATS, infer_date_format, parse_date, parse_number
 from tractable.persistence.atomic import atomic_file
 
 _NEEDS = {".parquet": "pyarrow", ".xlsx": "openpyxl"}
@@ -60,7 +65,7 @@ def typed_rows(
     Args:
         header: names of the columns.
         rows: cells, as text.
-        formats: formats of numbers and dates (see ``tractable.cli.tables.formats``), by column.
+        formats: formats of numbers and dates by column, see ``tables.cell_formats``.
         path: file to write, whose suffix determines the format.
     """
     ending = path.suffix.lower()

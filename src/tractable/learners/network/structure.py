@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import fx, nn
 
-from tractable import sequential
+from tractable import layer_iteration
 
 _SUMS = {operator.add, operator.iadd, torch.add, "add", "add_"}
 
@@ -93,7 +93,7 @@ def residual_branch_ends(net: nn.Module) -> tuple[str, ...]:
 
 def _path(net: nn.Module) -> tuple[int, int]:
     """Return the number of matrices on the longest path, and of sums of branches."""
-    layers = [layer.module for layer in sequential.layers(net)]
+    layers = [layer.module for layer in layer_iteration.layers(net)]
     if all(_is_leaf(layer) for layer in layers):
         return sum(map(_matrices, layers)), 0
     graph = _traced(net)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
-from tractable import native, sequential
+from tractable import layer_iteration, native
 from tractable.errors import NonFiniteUpdate, UnsupportedByKernel
 from tractable.gaussian import Gaussian
 from tractable.learners.methods.base import OnBatch
@@ -102,11 +102,11 @@ def kernel_network(
             f"{network.device}"
         )
     for name, module in network.module.named_modules():
-        if sequential.has_forward_hooks(module):
-            what = sequential.Layer(name, module).description
+        if layer_iteration.has_forward_hooks(module):
+            what = layer_iteration.Layer(name, module).description
             raise UnsupportedByKernel(f"engine='native' runs no hooks, and {what} has some")
     traversal = _NetworkTraversal()
-    for layer in sequential.layers(network.module):
+    for layer in layer_iteration.layers(network.module):
         traversal.visit(layer)
     if not traversal.layers or traversal.names != list(network.shapes):
         raise UnsupportedByKernel("engine='native' takes no frozen or shared parameters")
@@ -136,7 +136,7 @@ class _NetworkTraversal:
     names: list[str] = field(default_factory=list)
     flattens: bool = False
 
-    def visit(self, layer: sequential.Layer) -> None:
+    def visit(self, layer: layer_iteration.Layer) -> None:
         module, what = layer.module, layer.description
         if type(module) is nn.Linear:
             self._linear(module, layer.name)
