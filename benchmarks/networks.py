@@ -66,7 +66,7 @@ def tagi_step(case: Case, **options: object) -> Callable[[], None]:
     """One update of a TAGI learner on fixed data."""
     x, y = case.data()
     model = tr.TAGI(case.net(), tr.likelihoods.Normal(1.0), **options)  # type: ignore[arg-type]
-    y = model.likelihood.targets(y, y.shape)
+    y = model.likelihood.check_targets(y, y.shape)
     return lambda: model.learn_batch(x, y)
 
 

@@ -113,7 +113,7 @@ def test_the_equivalent_observation_sends_the_message():
     d_var[0], d_mu[0] = 0, 0  # nothing to say
     seen = equivalent_observation(mean, variance, d_mu, d_var)
     likelihood = tr.likelihoods.Normal(1e-9, outputs=3)
-    sent = likelihood.messages(likelihood.targets(seen, mean.shape), mean, variance)
+    sent = likelihood.messages(likelihood.check_targets(seen, mean.shape), mean, variance)
     assert torch.allclose(sent[0], d_mu, rtol=1e-8, atol=1e-11)
     assert torch.allclose(sent[1], d_var, rtol=1e-8, atol=1e-11)
 

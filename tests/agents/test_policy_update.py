@@ -56,7 +56,7 @@ def test_the_saturation_penalty_observes_zero_with_certainty_as_precision(value)
 
     advice = policy_target(value, states, mean, variance, saturation_penalty=0.2)
     likelihood = tr.likelihoods.Normal(1e-6, outputs=2)
-    sent = likelihood.messages(likelihood.targets(advice.target, mean.shape), mean, variance)
+    sent = likelihood.messages(likelihood.check_targets(advice.target, mean.shape), mean, variance)
     assert 0.05 < float(u) < 0.95
     assert float(advice.certainty) == pytest.approx(float(u), rel=1e-4)
     held = -wanted_var < 0.99 / variance  # nothing takes more than all of a variance

@@ -56,7 +56,7 @@ def test_grd_04_slope_of_the_loss_in_the_output(kind):
         y = (torch.arange(12) % 2).double()[:, None]
         likelihood, wanted = tr.likelihoods.Bernoulli(link="logit"), torch.sigmoid(f) - y
         y = y.long()
-    targets = likelihood.targets(y, f.shape)
+    targets = likelihood.check_targets(y, f.shape)
     (found,) = torch.autograd.grad(-likelihood.log_prob(targets, f).sum(), f)
     torch.testing.assert_close(found, wanted.detach(), rtol=1e-6, atol=1e-7)
 

@@ -227,7 +227,7 @@ def test_a_log_concave_likelihood_is_taken_as_it_is(case):
     likelihood, outputs = CASES[case]
     _, y = rows_for(likelihood, outputs)
     z = 3 * torch.randn(30, outputs, generator=torch.Generator().manual_seed(0), **F64)
-    y = likelihood.targets(y, z.shape)
+    y = likelihood.check_targets(y, z.shape)
     pull, d_var = likelihood.messages(y, z, torch.zeros_like(z))
     first, second = likelihood.curvature(y, z)
     assert torch.allclose(first, pull, rtol=1e-9)

@@ -291,7 +291,7 @@ def test_parts_in_blocks_have_the_curvature_of_the_whole(missing: bool) -> None:
         (joint, y, torch.randn(3, 5, generator=g)),
         (steps, labels, torch.randn(3, 2, 3, generator=g)),
     ):
-        seen = likelihood.targets(targets, z.shape)
+        seen = likelihood.check_targets(targets, z.shape)
         got, want = likelihood.curvature(seen, z), Likelihood.curvature(likelihood, seen, z)
         for ours, whole in zip(got, want, strict=True):
             torch.testing.assert_close(ours, whole, rtol=1e-4, atol=1e-5)

@@ -97,7 +97,7 @@ def test_bad_arguments(make, error):
 )
 def test_networks_of_the_wrong_width(likelihood, outputs, error):
     with pytest.raises(ValueError, match=error):
-        likelihood.targets(torch.zeros(2), torch.Size([2, outputs]))
+        likelihood.check_targets(torch.zeros(2), torch.Size([2, outputs]))
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def known(
     y: Tensor, z: Tensor, likelihood: Likelihood
 ) -> tuple[Likelihood, Tensor, Tensor, Tensor]:
     """Rows whose outputs are known."""
-    return likelihood, likelihood.targets(y, z.shape), z, torch.zeros_like(z)
+    return likelihood, likelihood.check_targets(y, z.shape), z, torch.zeros_like(z)
 
 
 def overdispersed() -> tuple[Likelihood, Tensor, Tensor, Tensor]:
@@ -157,7 +157,7 @@ def test_a_memory_is_handed_on(likelihood: Likelihood, outputs: int, y: Tensor) 
     """What was learned of the noise then counts for no more rows than are to be remembered."""
     likelihood = copy.deepcopy(likelihood)
     z = torch.zeros(4, outputs)
-    targets = likelihood.targets(y, z.shape)
+    targets = likelihood.check_targets(y, z.shape)
     for _ in range(20):
         likelihood.set_buffers(likelihood.observe(targets, z, z + 1, memory_rows=6.0).noise)
     rows = [b for name, b in likelihood.named_buffers() if name.endswith("rows")]

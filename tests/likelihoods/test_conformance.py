@@ -333,7 +333,7 @@ class TestJoint(LikelihoodConformance):
 
     def test_good_targets_are_taken_as_they_are(self):
         y = self.observed()
-        got = self.make().targets(y, torch.Size([3, self.width]))
+        got = self.make().check_targets(y, torch.Size([3, self.width]))
         assert torch.equal(got.isnan(), y.isnan())
         assert torch.equal(got.nan_to_num(), y.nan_to_num())
 

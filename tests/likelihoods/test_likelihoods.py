@@ -97,7 +97,7 @@ def test_bad_arguments_are_refused(make, error):
 )
 def test_bad_targets_are_refused(likelihood, y, outputs, error):
     with pytest.raises(InvalidTarget, match=error):
-        likelihood.targets(y, torch.Size(outputs))
+        likelihood.check_targets(y, torch.Size(outputs))
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_bad_targets_are_refused(likelihood, y, outputs, error):
 )
 def test_networks_of_the_wrong_width_are_refused(likelihood, outputs, error):
     with pytest.raises(ValueError, match=error):
-        likelihood.targets(torch.zeros(2), torch.Size(outputs))
+        likelihood.check_targets(torch.zeros(2), torch.Size(outputs))
 
 
 class Poisson(Likelihood):
@@ -120,7 +120,7 @@ class Poisson(Likelihood):
     def conditional(self, z):
         return torch.distributions.Poisson(z.exp())
 
-    def targets(self, y, outputs):
+    def check_targets(self, y, outputs):
         return y.reshape(outputs)
 
     def log_prob(self, y, z):

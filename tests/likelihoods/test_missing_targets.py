@@ -75,11 +75,11 @@ def test_learners_find_the_line_and_the_noise_behind_gaps(kind):
 
 def test_what_is_neither_a_number_nor_missing_is_refused():
     with pytest.raises(InvalidTarget, match="infinite"):
-        Normal(None, 2, missing=True).targets(
+        Normal(None, 2, missing=True).check_targets(
             torch.tensor([[1.0, float("inf")]]), torch.Size([1, 2])
         )
     with pytest.raises(InvalidTarget, match="error bars"):
-        Normal(None, 1, missing=True).targets(
+        Normal(None, 1, missing=True).check_targets(
             tr.Gaussian(torch.zeros(1, 1), torch.ones(1, 1)), torch.Size([1, 1])
         )
 
@@ -120,7 +120,7 @@ def test_a_row_of_which_half_is_missing_says_what_was_observed(scale):
             (steps, [part.reshape(4, 2, 2) for part in (y, mean, variance)], "parts.0."),
             (inner, [part.reshape(4, 2, 2) for part in (y, mean, variance)], None),
         ):
-            targets = likelihood.targets(values[0], values[1].shape)
+            targets = likelihood.check_targets(values[0], values[1].shape)
             heard = likelihood.observe(targets, *values[1:])
             for ours, theirs in ((heard.d_mu, want.d_mu), (heard.d_var, want.d_var)):
                 shaped = ours[:, :2] if likelihood is joint else ours.reshape(8, 2)
@@ -158,5 +158,5 @@ def test_a_part_that_takes_no_gaps_needs_all_its_targets():
     """A correlated noise of which one target is missing is not observed."""
     y = torch.tensor([[1.0, NAN, 3.0], [1.0, 2.0, NAN]])
     joint = Joint(MultivariateNormal(2), Normal(1.0))
-    d_mu, _ = joint.messages(joint.targets(y, y.shape), torch.zeros(2, 3), torch.ones(2, 3))
+    d_mu, _ = joint.messages(joint.check_targets(y, y.shape), torch.zeros(2, 3), torch.ones(2, 3))
     assert (d_mu != 0).tolist() == [[False, False, True], [True, True, False]]

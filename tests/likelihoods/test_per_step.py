@@ -61,9 +61,9 @@ def case(part: Likelihood, outputs: int, y: Tensor) -> tuple[Any, ...]:
 def test_steps_are_rows_of_the_part(given: Any) -> None:
     steps, y, mean, variance = case(*given)
     part = steps.part
-    seen = steps.targets(y, mean.shape)
+    seen = steps.check_targets(y, mean.shape)
     rows = y.flatten(0, 1)
-    own = part.targets(rows, torch.Size([6, mean.shape[-1]]))
+    own = part.check_targets(rows, torch.Size([6, mean.shape[-1]]))
     flat = [m.flatten(0, 1) for m in (mean, variance)]
     for ask in ("log_evidence", "messages"):
         got, wanted = getattr(steps, ask)(seen, mean, variance), getattr(part, ask)(own, *flat)
@@ -87,14 +87,14 @@ def test_a_missing_step_says_nothing(given: Any) -> None:
     steps, y, mean, variance = case(*given)
     gone = y.clone()
     gone[1, 1:] = torch.nan if y.is_floating_point() else -100
-    seen = steps.targets(gone, mean.shape)
+    seen = steps.check_targets(gone, mean.shape)
     d_mu, d_var = steps.messages(seen, mean, variance)
     assert not d_mu[1, 1:].any()
     assert not d_var[1, 1:].any()
-    whole = steps.messages(steps.targets(y, mean.shape), mean, variance)
+    whole = steps.messages(steps.check_targets(y, mean.shape), mean, variance)
     torch.testing.assert_close(d_mu[0], whole[0][0])
     torch.testing.assert_close(d_mu[1, :1], whole[0][1, :1])
-    short = steps.log_evidence(steps.targets(y[1:, :1], mean[1:, :1].shape), mean[1:, :1],
+    short = steps.log_evidence(steps.check_targets(y[1:, :1], mean[1:, :1].shape), mean[1:, :1],
                                variance[1:, :1])  # fmt: skip
     torch.testing.assert_close(steps.log_evidence(seen, mean, variance)[1:], short)
     found = steps.predictive(mean, variance).log_prob(gone)
@@ -165,17 +165,17 @@ def test_noise_is_learned_from_the_steps_that_are_there() -> None:
 def test_bad_targets_are_refused() -> None:
     steps, shape = PerStep(Categorical(4)), torch.Size([2, 3, 3])
     with pytest.raises(InvalidTarget, match=r"\(2, 3\) rows and steps, got shape \(2, 2\)"):
-        steps.targets(LABELS[:, :2], shape)
+        steps.check_targets(LABELS[:, :2], shape)
     with pytest.raises(InvalidTarget, match=r"lie in 0\.\.3"):
-        steps.targets(LABELS + 2, shape)
+        steps.check_targets(LABELS + 2, shape)
     with pytest.raises(InvalidTarget, match="all targets are missing"):
-        steps.targets(torch.full((2, 3), -100), shape)
+        steps.check_targets(torch.full((2, 3), -100), shape)
     with pytest.raises(InvalidTarget, match="kept the last step only"):
-        steps.targets(LABELS[:, 0], torch.Size([2, 3]))
+        steps.check_targets(LABELS[:, 0], torch.Size([2, 3]))
     with pytest.raises(TypeError, match="no need of two"):
         PerStep(steps)
     with pytest.raises(InvalidTarget, match="counted without 1 missing"):
-        steps.targets(torch.tensor([[0, 3, -100], [2, 9, 0]]), shape)
+        steps.check_targets(torch.tensor([[0, 3, -100], [2, 9, 0]]), shape)
 
 
 def test_sequences_of_no_steps_are_refused() -> None:

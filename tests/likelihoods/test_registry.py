@@ -46,7 +46,7 @@ def test_the_number_of_outputs_fits_the_likelihood(name, n_targets):
     outputs = torch.Size([3, target.n_outputs(n_targets)])
     y = torch.ones(3, n_targets)
     likelihood = target.factory(n_targets)
-    checked = likelihood.targets(y, outputs)
+    checked = likelihood.check_targets(y, outputs)
     zero = torch.zeros(outputs)
     assert likelihood.log_evidence(checked, zero, zero + 1).isfinite().all()
 

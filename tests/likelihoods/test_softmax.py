@@ -40,8 +40,8 @@ def test_the_approximation_is_near_sampling():
 
 def test_wrong_sizes_are_refused():
     with pytest.raises(ValueError, match="10 outputs"):
-        Softmax(10).targets(torch.zeros(3).long(), torch.Size([3, 9]))
+        Softmax(10).check_targets(torch.zeros(3).long(), torch.Size([3, 9]))
     with pytest.raises(InvalidTarget, match=r"0\.\.2"):
-        Softmax(3).targets(torch.tensor([3]), torch.Size([1, 3]))
+        Softmax(3).check_targets(torch.tensor([3]), torch.Size([1, 3]))
     with pytest.raises(ValueError, match="at least 2"):
         Softmax(1)

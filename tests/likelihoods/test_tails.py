@@ -56,7 +56,7 @@ def test_wrong_labels_far_out_send_finite_messages_in_single_precision(likelihoo
     for size in (10.0, 100.0, 1e4, 1e8, 1e15):
         mean, variance = torch.tensor([[size]]), torch.ones(1, 1)
         for label in (0, 1):
-            y = likelihood.targets(torch.tensor([label]), torch.Size([1, 1]))
+            y = likelihood.check_targets(torch.tensor([label]), torch.Size([1, 1]))
             d_mu, d_var = likelihood.messages(y, mean, variance)
             exact = likelihood.messages(y, mean.double(), variance.double())
             torch.testing.assert_close(d_mu.double(), exact[0], rtol=1e-6, atol=1e-37)

@@ -30,7 +30,7 @@ class Gamma(Univariate, OnlineEM):
     def __init__(self, shape: float | None = None, outputs: int = 1) -> None:
         OnlineEM.__init__(self, shape, outputs, 1 + 0.5772156649015329, "shape")
 
-    def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
+    def check_targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
         return real_targets(y, outputs)
 
     def conditional(self, z: Tensor) -> GammaDistribution:

@@ -213,7 +213,7 @@ def _run(
     ):
         z = single_output(module(x))
         if y is not None and likelihood is not None:
-            targets = likelihood.targets(as_tensor(y, "targets").to(z.device), z.shape)
+            targets = likelihood.check_targets(as_tensor(y, "targets").to(z.device), z.shape)
             loss = -likelihood.log_prob(targets, z).sum() / len(z)
         else:
             generator = torch.Generator().manual_seed(seed)

@@ -151,7 +151,7 @@ class Autoencoder(nn.Module):
         if context is not None:
             context = _repeated(context, samples)
         outputs = self.decoder(_with_context(z.flatten(0, 1), context))
-        targets = self.likelihood.targets(x, torch.Size((rows, *outputs.shape[1:])))
+        targets = self.likelihood.check_targets(x, torch.Size((rows, *outputs.shape[1:])))
         with self.noise():
             found = self.likelihood.log_prob(_repeated(targets, samples), outputs)
         return found.reshape(samples, rows)

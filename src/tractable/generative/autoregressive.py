@@ -243,7 +243,7 @@ def _calibrate_noise(learner: Learner, inputs: Tensor, targets: Tensor) -> None:
     """Fit one factor on the noise of every ensemble member to rows not used in training."""
     for method, state in members_of(learner):
         x = learner.checks.inputs(inputs)
-        y = state.likelihood.targets(targets, method.output_shape(state, x))
+        y = state.likelihood.check_targets(targets, method.output_shape(state, x))
         mean, variance = method.outputs(state, x).moments()
         scale = method.held_out_scale(state, [(state.likelihood, y, mean, variance)])
         method.rescale_noise(state, scale)

@@ -94,7 +94,7 @@ def invert(
         with torch.enable_grad():
             outputs = model.propagate(root)
         if targets is None:
-            targets = likelihood.targets(model.checks.format.targets(y), outputs.shape)
+            targets = likelihood.check_targets(model.checks.format.targets(y), outputs.shape)
         seen = message_passing.observe(likelihood, targets[active], outputs)
         ((d_mu, d_var),) = message_passing.send(outputs, seen, [root])
         found = message_passing.posterior(root, d_mu, d_var, seen)

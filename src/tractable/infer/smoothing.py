@@ -95,7 +95,9 @@ class _Step:
         }
         if _missing(y):
             return cls(before, predicted, _each(predicted, _cut))
-        seen = message_passing.observe(model.likelihood, model.likelihood.targets(y, z.shape), z)
+        seen = message_passing.observe(
+            model.likelihood, model.likelihood.check_targets(y, z.shape), z
+        )
         nodes = [part for all_ in heard.nodes.values() for parts in all_ for part in parts]
         ends = [moment for node in nodes for moment in (node.loc, node.variance)]
         told = torch.autograd.grad(

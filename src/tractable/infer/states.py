@@ -86,7 +86,7 @@ def states(
         outputs = model.propagate(root)
     called[INPUT] = [root]
     inner = {name: _single(name, called[name]) for name in wanted}
-    targets = likelihood.targets(model.checks.format.targets(y), outputs.shape)
+    targets = likelihood.check_targets(model.checks.format.targets(y), outputs.shape)
     seen = message_passing.observe(likelihood, targets, outputs)
     messages = iter(
         message_passing.send(outputs, seen, [part for all_ in inner.values() for part in all_])

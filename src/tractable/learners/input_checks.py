@@ -50,7 +50,7 @@ class InputChecks:
                 f"{targets.shape[0] if targets.ndim else 'none'}"
             )
         outputs = self.output_shape(x)
-        checked = self.learner.state.likelihood.targets(targets, outputs)
+        checked = self.learner.state.likelihood.check_targets(targets, outputs)
         if self.flat_targets is None:
             self.flat_targets = targets.ndim == 1
         return x, checked

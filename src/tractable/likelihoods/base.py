@@ -64,7 +64,7 @@ class Messages:
 class Likelihood(Noise, ABC):
     """How an observation ``y`` depends on the outputs ``z`` of the network.
 
-    A likelihood implements ``targets``, ``conditional``, ``log_evidence``, ``predictive`` and
+    A likelihood implements ``check_targets``, ``conditional``, ``log_evidence``, ``predictive`` and
     ``config``, and declares its ``traits``.  Noise parameters are buffers; see ``Noise``.
     """
 
@@ -81,7 +81,7 @@ class Likelihood(Noise, ABC):
         return 1
 
     @abstractmethod
-    def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
+    def check_targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
         """Return ``y``, checked and in the shape that the other methods expect.
 
         Args:

@@ -41,7 +41,7 @@ class Bernoulli(TemperatureScaled):
         self.traits = replace(self.traits, supports_vmap=link == "logit")
 
     @override
-    def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
+    def check_targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
         if outputs[1:].numel() == 1:
             return class_targets(y, 2, outputs[0]).reshape(outputs)
         refuse_gaussian_targets(y)

@@ -88,7 +88,7 @@ class Categorical(TemperatureScaled):
         return int(self.paths.shape[1])
 
     @override
-    def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
+    def check_targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
         if tuple(outputs[1:]) != (self.outputs,):
             raise ValueError(
                 f"{self.classes} classes on a {self.tree} tree need {self.outputs} outputs per "

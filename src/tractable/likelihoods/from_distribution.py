@@ -70,7 +70,7 @@ class FromDistribution(Likelihood):
     def outputs_needed(self) -> int:
         return self.outputs
 
-    def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
+    def check_targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
         """Return checked targets; raise ``InvalidTarget`` for values outside of the support."""
         if outputs[-1] % self.outputs:
             raise ValueError(

@@ -69,7 +69,7 @@ class HeteroscedasticNormal(Likelihood):
         return 2
 
     @override
-    def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
+    def check_targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
         if outputs[-1] % 2:
             raise ValueError(
                 f"a predicted noise needs two outputs per target, the network gives {outputs[-1]}"

@@ -61,7 +61,7 @@ class Joint(Composite):
         return sum(part.targets_needed for part in self.part_list)
 
     @override
-    def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
+    def check_targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
         refuse_gaussian_targets(y)
         if tuple(outputs[1:]) != (self.outputs_needed,):
             raise ValueError(
@@ -99,7 +99,7 @@ class Joint(Composite):
 
     def _checked(self, part: Likelihood, own: Tensor) -> Tensor:
         """Return targets as the part expects them: labels become integers again."""
-        return part.targets(own, torch.Size([len(own), part.outputs_needed]))
+        return part.check_targets(own, torch.Size([len(own), part.outputs_needed]))
 
     def _summed(
         self, y: Tensor, ask: Callable[..., Tensor], like: Tensor, *outputs: Tensor

@@ -26,7 +26,7 @@ class LogDensity(Likelihood):
 
     traits = Traits(supports_output_averaging=False)  # of densities, not of their logarithms
 
-    def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
+    def check_targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
         """Return any values, one per row; raise if the network has not one output."""
         if outputs[1:] != (1,):
             raise InvalidTarget(

@@ -71,14 +71,14 @@ class Mixture(Composite):
         return self.part_list[0].targets_needed
 
     @override
-    def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
+    def check_targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
         k = self.components
         if len(outputs) != 2 or outputs[1] <= k or (outputs[1] - k) % k:
             raise ValueError(
                 f"a mixture of {k} needs {k} logits and as many outputs for each component "
                 f"({k} + {k} m in all), the network gives {tuple(outputs[1:])}"
             )
-        return self.part_list[0].targets(y, torch.Size([outputs[0], (outputs[1] - k) // k]))
+        return self.part_list[0].check_targets(y, torch.Size([outputs[0], (outputs[1] - k) // k]))
 
     def _split(self, outputs: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Return the logits, and the outputs of each component."""

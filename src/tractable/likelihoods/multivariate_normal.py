@@ -62,7 +62,7 @@ class MultivariateNormal(Likelihood):
         return self.outputs
 
     @override
-    def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
+    def check_targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
         if tuple(outputs[1:]) != (self.outputs,):
             raise ValueError(
                 f"the likelihood has {self.outputs} outputs per row, the network gives "

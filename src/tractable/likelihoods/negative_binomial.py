@@ -45,7 +45,7 @@ class NegativeBinomial(Univariate, OnlineEM):
         return self.parameter
 
     @override
-    def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
+    def check_targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
         self.check_outputs(outputs)
         return count_targets(y, outputs)
 

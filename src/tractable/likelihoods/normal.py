@@ -97,7 +97,7 @@ class Normal(Likelihood):
         return {"sigma": self.noise_mean.sqrt()}
 
     @override
-    def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
+    def check_targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
         if self.sigma is None and outputs[-1] != self.outputs:
             raise ValueError(
                 f"the network has {outputs[-1]} outputs and the likelihood {self.outputs}: "

@@ -214,7 +214,7 @@ class OnlineScale(OnlineEM):
         return self.parameter
 
     @override
-    def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
+    def check_targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
         self.check_outputs(outputs)
         return real_targets(y, outputs)
 

@@ -72,7 +72,7 @@ class Ordinal(TemperatureScaled):
         self.register_buffer("rows", torch.tensor(PRIOR_ROWS, dtype=torch.float64))
 
     @override
-    def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
+    def check_targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
         if outputs[1:].numel() != 1:
             raise ValueError(
                 f"Ordinal needs one output per row, the network gives {tuple(outputs[1:])}"

@@ -34,7 +34,7 @@ class PerStep(Composite):
 
     >>> from tractable.likelihoods import Categorical
     >>> steps = PerStep(Categorical(4))
-    >>> y = steps.targets(torch.tensor([[0, 3, -100]]), torch.Size([1, 3, 3]))
+    >>> y = steps.check_targets(torch.tensor([[0, 3, -100]]), torch.Size([1, 3, 3]))
     >>> steps.messages(y, torch.zeros(1, 3, 3), torch.ones(1, 3, 3))[0].abs().sum(-1) > 0
     tensor([[ True,  True, False]])
     """
@@ -68,7 +68,7 @@ class PerStep(Composite):
         """Outputs of the network at each step."""
         return self.part.outputs_needed
 
-    def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
+    def check_targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
         """Return checked targets; missing steps are NaN or -100."""
         refuse_gaussian_targets(y)
         if len(outputs) < 3:
@@ -87,7 +87,7 @@ class PerStep(Composite):
         if not bool(there.any()):
             raise InvalidTarget(f"all targets are missing, from row 0 to {len(y) - 1}")
         try:
-            own = self.part.targets(flat[there], torch.Size([int(there.sum()), outputs[-1]]))
+            own = self.part.check_targets(flat[there], torch.Size([int(there.sum()), outputs[-1]]))
         except ValueError as error:
             missing = int((~there).sum())
             note = f" (steps counted without {missing} missing ones)" if missing else ""

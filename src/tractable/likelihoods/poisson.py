@@ -43,7 +43,7 @@ class Poisson(Univariate):
         self.link = link
 
     @override
-    def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
+    def check_targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
         return count_targets(y, outputs)
 
     def rate(self, z: Tensor) -> Tensor:

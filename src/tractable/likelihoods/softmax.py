@@ -64,7 +64,7 @@ class Softmax(TemperatureScaled):
         return self.classes
 
     @override
-    def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
+    def check_targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
         if tuple(outputs[1:]) != (self.classes,):
             raise ValueError(
                 f"a softmax over {self.classes} classes needs {self.classes} outputs per row, the "

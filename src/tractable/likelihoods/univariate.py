@@ -40,7 +40,7 @@ class Univariate(Likelihood):
         """Return the distribution of every number, given its output."""
 
     @override
-    def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
+    def check_targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
         return real_targets(y, outputs)
 
     # --- the density -----------------------------------------------------------------------

@@ -61,7 +61,7 @@ class VonMises(OnlineEM):
         """Concentration of each output."""
         return self.parameter
 
-    def targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
+    def check_targets(self, y: Tensor, outputs: torch.Size) -> Tensor:
         """Return the angles; raise ``InvalidTarget`` if they seem to be in degrees."""
         self.check_outputs(outputs)
         y = real_targets(y, outputs)

@@ -63,7 +63,7 @@ class TargetKind:
             InvalidTarget: a target is impossible under the likelihood; the message names its row.
         """
         likelihood, n_outputs = self.factory(y.shape[1]), self.n_outputs(y.shape[1])
-        likelihood.targets(y, torch.Size([len(y), n_outputs]))
+        likelihood.check_targets(y, torch.Size([len(y), n_outputs]))
         return likelihood, n_outputs
 
     def scaler(self, y: Tensor) -> Standardizer:

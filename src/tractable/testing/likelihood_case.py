@@ -78,7 +78,7 @@ class LikelihoodCase(ABC):
 
     @abstractmethod
     def observed(self) -> Tensor:
-        """Return three observations in the shape that ``targets`` returns; numbers in float64."""
+        """Return three observations as returned by ``check_targets``; numbers in float64."""
 
     def outputs(self, seed: int = 0) -> tuple[Tensor, Tensor]:
         """Return mean and variance of the outputs at three rows."""
@@ -103,4 +103,4 @@ class LikelihoodCase(ABC):
         """Return a target for each row of known outputs, sampled from predictions."""
         p = likelihood.predictive(z, torch.zeros_like(z))
         drawn = p.sample(1, torch.Generator().manual_seed(seed))[0]
-        return likelihood.targets(drawn, z.shape)
+        return likelihood.check_targets(drawn, z.shape)

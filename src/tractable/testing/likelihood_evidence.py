@@ -33,17 +33,17 @@ class EvidenceTests(LikelihoodCase):
 
     def test_good_targets_are_taken_as_they_are(self) -> None:
         y = self.observed()
-        assert torch.equal(self.make().targets(y, torch.Size([ROWS, self.width])), y)
+        assert torch.equal(self.make().check_targets(y, torch.Size([ROWS, self.width])), y)
 
     def test_bad_targets_are_refused(self) -> None:
         assert len(self.bad_targets) > 0, "set bad_targets = (...,)"
         for y in self.bad_targets:
             with pytest.raises(ValueError, match=r"\w"):
-                self.make().targets(y, torch.Size([ROWS, self.width]))
+                self.make().check_targets(y, torch.Size([ROWS, self.width]))
 
     def test_targets_for_other_rows_are_refused(self) -> None:
         with pytest.raises(ValueError, match=r"\w"):
-            self.make().targets(self.observed()[:2], torch.Size([ROWS, self.width]))
+            self.make().check_targets(self.observed()[:2], torch.Size([ROWS, self.width]))
 
     def test_the_conditional_distribution_has_the_density_of_the_likelihood(self) -> None:
         """Its log density, summed over a row, is ``log_prob``."""

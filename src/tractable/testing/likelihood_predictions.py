@@ -117,8 +117,8 @@ class PredictionTests(LikelihoodCase):
         drawn = p.sample(_TARGETS, torch.Generator().manual_seed(0))
         if p.has_classes:
             labels = [torch.full(drawn.shape[1:], k) for k in range(p.probs.shape[-1])]
-            return [likelihood.targets(y, shape) for y in labels]
-        return [likelihood.targets(y, shape) for y in drawn]
+            return [likelihood.check_targets(y, shape) for y in labels]
+        return [likelihood.check_targets(y, shape) for y in drawn]
 
 
 def offers_cdf(p: Predictive) -> bool:

@@ -319,7 +319,7 @@ class Bandit:
 
     def _targets(self, scaled: Tensor) -> Tensor:
         shape = torch.Size([len(scaled), *self._shape[1:]])
-        return self.learner.likelihood.targets(scaled.unsqueeze(1), shape)
+        return self.learner.likelihood.check_targets(scaled.unsqueeze(1), shape)
 
     # --- saving ------------------------------------------------------------------------------
 

@@ -216,7 +216,7 @@ def _check_replay_rows(learner: Learner, rows: Tensors, n_inputs: int) -> None:
             f"the replay buffer in the file has inputs of shape {tuple(x.shape)} and type "
             f"{x.dtype}, expected {n_inputs} columns of type {learner.dtype}"
         )
-    expected = learner.state.likelihood.targets(y, learner.checks.output_shape(x))
+    expected = learner.state.likelihood.check_targets(y, learner.checks.output_shape(x))
     if expected.shape != y.shape:
         raise InvalidModelFile(
             f"the replay buffer in the file has targets of shape {tuple(y.shape)}, expected "

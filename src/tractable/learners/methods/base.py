@@ -228,7 +228,7 @@ class Method(ABC, Generic[S]):
         """Yield the checked inputs and targets of one epoch."""
         for x, y in source.epoch(order):
             if isinstance(source, LoaderData):
-                y = state.likelihood.targets(y, self.output_shape(state, x))
+                y = state.likelihood.check_targets(y, self.output_shape(state, x))
             yield x, y
 
     def end_epoch(self, state: S) -> EpochRecord:
