@@ -79,6 +79,7 @@ def test_other_functions_have_no_receptive_field():
 
 
 def test_scales_and_dead_units():
+    torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 1))
     with torch.no_grad():
         net[0].bias[:3] = -100.0
