@@ -153,6 +153,10 @@ TABLE: dict[str, tuple[str, tuple[str, ...]]] = {
     "learner_kwargs": ("arguments of the learner", EVERYWHERE),
     "n_eval_episodes": ("episodes of an evaluation", ("agents",)),
     "concentration": ("concentration of a distribution", ("likelihoods", "priors", "predictive")),
+    "case": ("case of a conformance test, a fixture of pytest", ("testing",)),
+    "regime": ("regime of a conformance test, a fixture of pytest", ("testing",)),
+    "metafunc": ("hook of pytest", ("testing",)),
+    "tmp_path": ("fixture of pytest", ("testing",)),
     "total_count": ("number of failures of a negative binomial", ("likelihoods", "predictive")),
 }
 """Arguments of one meaning: the meaning, and the subpackages that take them.

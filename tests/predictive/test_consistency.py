@@ -43,7 +43,7 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_members_describe_one_distribution(kind, dtype):
     make, width = KINDS[kind]
-    check_predictive(make().predictive(*outputs(width, dtype=dtype)), draws=5_000)
+    check_predictive(make().predictive(*outputs(width, dtype=dtype)), n_samples=5_000)
 
 
 # --- the check itself --------------------------------------------------------------------------

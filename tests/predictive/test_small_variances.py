@@ -58,7 +58,7 @@ def correlated(dtype=D):
 
 @pytest.mark.parametrize("dtype", [torch.float32, D])
 def test_members_of_correlated_predictions_agree(dtype):
-    check_predictive(correlated(dtype), draws=5_000)
+    check_predictive(correlated(dtype), n_samples=5_000)
 
 
 def test_more_correlated_noise_changes_density_and_samples():

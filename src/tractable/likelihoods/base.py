@@ -150,10 +150,25 @@ class Likelihood(Noise, ABC):
         weight: Tensor | None = None,
         memory_rows: float | None = None,
     ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
-        """Return ``messages`` and ``update_noise`` of a batch.
+        (
+            """Return ``messages`` and ``update_noise`` of a batch.
 
-        Overridden where both need the same intermediate results.  Args: as ``update_noise``.
+        Overridden where both need the same intermediate results.
+
+        Args:
+            y: targets.
+            mean: mean of the outputs.
+            variance: variance of the outputs.
+            weight: weight of each target in [0, 1], in double precision; used by likelihoods
+                with the trait ``supports_outliers``.  Default: 1.
+            memory_rows: effective number of rows that the noise remembers.  Default: all.
+
+        Returns:
+            The messages ``d_mu`` and ``d_var``, of the shape of ``mean``, and new values of the
+            buffers.
         """
+            ""
+        )
         d_mu, d_var = self.messages(y, mean, variance)
         noise = self.update_noise(y, mean, variance, weight=weight, memory_rows=memory_rows)
         return d_mu, d_var, noise

@@ -86,11 +86,19 @@ class OnlineEM(Likelihood):
 
     @abstractmethod
     def parameter_from_statistic(self, statistic: Tensor) -> Tensor:
-        """Return the parameter of maximum likelihood, given the mean of the statistic."""
+        """Return the parameter of maximum likelihood, given the mean of the statistic.
+
+        Args:
+            statistic: mean of the statistic over the rows, ``[outputs]``.
+        """
 
     @abstractmethod
     def statistic_from_parameter(self, parameter: Tensor) -> Tensor:
-        """Return the inverse of ``parameter_from_statistic``."""
+        """Return the inverse of ``parameter_from_statistic``.
+
+        Args:
+            parameter: the noise parameter, ``[outputs]``.
+        """
 
     @abstractmethod
     def rescale(self, scale: float) -> None:

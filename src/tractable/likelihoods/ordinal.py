@@ -89,7 +89,13 @@ class Ordinal(TemperatureScaled):
         return (edges - mean.unsqueeze(-1)) / s.unsqueeze(-1), s
 
     def log_probs(self, mean: Tensor, variance: Tensor, noise: float = 1.0) -> Tensor:
-        """Return the log probability of every level, along a new last dimension."""
+        """Return the log probability of every level, along a new last dimension.
+
+        Args:
+            mean: mean of the output, ``[n, ...]``.
+            variance: variance of the output, of the same shape.
+            noise: variance of the noise that is added to the output. Default: 1.
+        """
         t, _ = self._edges(mean, variance, noise)
         return _log_between(t[..., :-1], t[..., 1:])
 

@@ -32,8 +32,8 @@ class Predictive(ABC):
     * ``novelty``: how much a row differs from the training rows.
 
     A subclass implements the abstract members.  A member that does not apply raises ``TypeError``
-    with a message that says so: there is no mean of several kinds of targets, no quantile of
-    classes without an order.
+    with a message that gives the reason: there is no mean of several kinds of targets, no quantile
+    of classes without an order.
     """
 
     novelty: Tensor | None = None
@@ -163,7 +163,11 @@ class Predictive(ABC):
         raise TypeError(f"{type(self).__name__} cannot be rescaled: it has no unit of measurement")
 
     def with_noise_scaled(self, factors: Tensor) -> Predictive:
-        """Return the prediction with the noise variance times a factor per row and target."""
+        """Return the prediction with the noise variance times a factor per row and target.
+
+        Args:
+            factors: positive factors, ``[rows, targets]``, or a shape that broadcasts to it.
+        """
         raise TypeError(f"{type(self).__name__} has no noise to multiply: it is not of numbers")
 
     def with_noise_mixture(self, tails: Tensor) -> Predictive:
@@ -190,20 +194,25 @@ class Predictive(ABC):
         return self
 
     def mixture_with(self, others: Sequence[Predictive]) -> Predictive:
-        """Return the even mixture of this prediction and others of the same rows."""
+        """Return the even mixture of this prediction and others of the same rows.
+
+        Args:
+            others: predictions of the same rows.
+        """
         from tractable.predictive.mixtures import general_mixture
 
         return general_mixture([self, *others])
 
-    def mixture_over_draws(self, draws: int) -> Predictive:
-        """Return the even mixture of ``draws`` predictions that stand one after the other.
+    def mixture_over_draws(self, n_samples: int) -> Predictive:
+        """Return the even mixture of ``n_samples`` predictions that are stacked along the rows.
 
         Args:
-            draws: number of predictions; this one has ``draws`` times as many rows as the result.
+            n_samples: number of predictions; this one has ``n_samples`` times as many rows as the
+                result.
         """
         from tractable.predictive.mixtures import MixturePredictive
 
-        return self if draws == 1 else MixturePredictive((self,), (draws,))
+        return self if n_samples == 1 else MixturePredictive((self,), (n_samples,))
 
 
 class DelegatingPredictive(Predictive):

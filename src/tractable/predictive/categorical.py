@@ -127,14 +127,14 @@ class CategoricalPredictive(Predictive):
         """Whether a row has several labels, which are dependent in a mixture."""
         return self.probabilities.ndim > 2
 
-    def mixture_over_draws(self, draws: int) -> Predictive:
+    def mixture_over_draws(self, n_samples: int) -> Predictive:
         """Return mean probabilities: for one label, the mixture is of the same kind."""
         if self.has_several_labels:
-            return super().mixture_over_draws(draws)
+            return super().mixture_over_draws(n_samples)
         return CategoricalPredictive(
-            self.probabilities.unflatten(0, (draws, -1)).mean(0),
+            self.probabilities.unflatten(0, (n_samples, -1)).mean(0),
             self.binary,
-            partial(_mean_over_draws, self, draws),
+            partial(_mean_over_draws, self, n_samples),
             ordered=self.ordered,
         )
 

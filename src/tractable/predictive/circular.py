@@ -229,17 +229,17 @@ class CircularPredictive(Predictive):
         novelty = None if self.novelty is None else self.novelty.double()
         return replace(self, dtype=torch.float64, novelty=novelty)
 
-    def mixture_over_draws(self, draws: int) -> CircularPredictive:
+    def mixture_over_draws(self, n_samples: int) -> CircularPredictive:
         """Return the mixture, which is of the same kind."""
-        if draws == 1:
+        if n_samples == 1:
             return self
         return replace(
             self,
-            means=self.means.unflatten(1, (draws, -1)).flatten(0, 1),
-            variances=self.variances.unflatten(1, (draws, -1)).flatten(0, 1),
-            concentration=self.concentration.repeat_interleave(draws, 0),
-            ratios=self.ratios.repeat_interleave(draws, 1),
-            densities=tuple((number * draws, density) for number, density in self.densities),
+            means=self.means.unflatten(1, (n_samples, -1)).flatten(0, 1),
+            variances=self.variances.unflatten(1, (n_samples, -1)).flatten(0, 1),
+            concentration=self.concentration.repeat_interleave(n_samples, 0),
+            ratios=self.ratios.repeat_interleave(n_samples, 1),
+            densities=tuple((number * n_samples, density) for number, density in self.densities),
         )
 
 

@@ -72,12 +72,12 @@ class JointPredictive(DelegatingPredictive):
         drawn = [part.sample(n, generator) for part in self.parts]
         return torch.cat([values.reshape(*values.shape[:2], -1) for values in drawn], 2)
 
-    def mixture_over_draws(self, draws: int) -> Predictive:
+    def mixture_over_draws(self, n_samples: int) -> Predictive:
         """Return the mixture of each target by itself, and of whole rows."""
-        if draws == 1:
+        if n_samples == 1:
             return self
-        parts = tuple(part.mixture_over_draws(draws) for part in self.parts)
-        return JointPredictive(parts, self.columns, super().mixture_over_draws(draws))
+        parts = tuple(part.mixture_over_draws(n_samples) for part in self.parts)
+        return JointPredictive(parts, self.columns, super().mixture_over_draws(n_samples))
 
     def mixture_with(self, others: Sequence[Predictive]) -> Predictive:
         """Return the mixture of each target by itself, and of whole rows."""

@@ -72,8 +72,8 @@ class MultivariateNormalPredictive(NormalPredictive):
         return MixturePredictive(parts, draws, weights, self.epistemic_variance, self.novelty)
 
     @override
-    def mixture_over_draws(self, draws: int) -> Predictive:  # type: ignore[override]
-        return self if draws == 1 else MixturePredictive((self,), (draws,))
+    def mixture_over_draws(self, n_samples: int) -> Predictive:  # type: ignore[override]
+        return self if n_samples == 1 else MixturePredictive((self,), (n_samples,))
 
 
 def log_normal_density(y: Tensor, mean: Tensor, variance: Tensor, covariance: Tensor) -> Tensor:

@@ -117,6 +117,6 @@ class NormalPredictive(Predictive):
         return replace(self, epistemic_variance=self.epistemic_variance + extra)
 
     @override
-    def mixture_over_draws(self, draws: int) -> NormalMixturePredictive:
+    def mixture_over_draws(self, n_samples: int) -> NormalMixturePredictive:
         parts = (self.loc, self.epistemic_variance, self.noise_variance)
-        return NormalMixturePredictive(*(part.unflatten(0, (draws, -1)) for part in parts))
+        return NormalMixturePredictive(*(part.unflatten(0, (n_samples, -1)) for part in parts))

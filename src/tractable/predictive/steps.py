@@ -103,5 +103,5 @@ class StepsPredictive(DelegatingPredictive):
         return self._apart(self.part.sample(n, generator), 1)
 
     @override
-    def mixture_over_draws(self, draws: int) -> Predictive:
-        return StepsPredictive(self.part.mixture_over_draws(draws), self.steps, self.novelty)
+    def mixture_over_draws(self, n_samples: int) -> Predictive:
+        return StepsPredictive(self.part.mixture_over_draws(n_samples), self.steps, self.novelty)

@@ -120,7 +120,7 @@ class BehaviorTests(LearnerCase):
         x, y = regression(5)
         assert model.update(x, y).predict(x).novelty is None
 
-    def test_classes_are_doubted_off_the_data(self) -> None:
+    def test_entropy_of_classes_grows_off_the_data(self) -> None:
         x, y = classes()
         entropies = []
         for distance_aware in (True, False):
@@ -209,7 +209,7 @@ class BehaviorTests(LearnerCase):
             records.append({k: v for k, v in model.history[0].items() if k != "seconds"})
         assert records[0] == pytest.approx(records[1], rel=0.5)
 
-    def test_labels_are_calibrated_or_it_says_so_before_it_learns(self) -> None:
+    def test_labels_are_calibrated_or_rejected_before_training(self) -> None:
         model = self.make(self.net(self.class_outputs), self.classes_likelihood(), seed=0)
         before = self.state(model)
         if model.likelihood.traits.supports_calibration:

@@ -77,7 +77,7 @@ class PersistenceTests(LearnerCase):
             assert self.state(fitted) == before
             assert self.state(copied) != before
 
-    def test_a_copy_goes_on_in_the_same_way(self, fitted: Any) -> None:
+    def test_a_copy_trains_identically(self, fitted: Any) -> None:
         x, y = regression(10, seed=3)
         copied = fitted.clone()
         for model in (copied, fitted):

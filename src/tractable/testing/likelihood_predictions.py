@@ -31,7 +31,7 @@ class PredictionTests(LikelihoodCase):
         p = likelihood.predictive(z, torch.zeros_like(z))
         if self.check_members:
             check_predictive(
-                p, tolerance=self.prediction_tolerance, draws=_DRAWS, transformations=False,
+                p, tolerance=self.prediction_tolerance, n_samples=_DRAWS, transformations=False,
                 check_mode=False,
             )  # fmt: skip
         if self.normalized:
@@ -53,7 +53,7 @@ class PredictionTests(LikelihoodCase):
         known = self.known(likelihood, mean, variance)
         if p.has_classes or is_angle(p) or not offers_cdf(known):
             check_predictive(
-                p, tolerance=self.prediction_tolerance, draws=_DRAWS, transformations=False
+                p, tolerance=self.prediction_tolerance, n_samples=_DRAWS, transformations=False
             )
             return
         drawn = p.sample(_DRAWS, torch.Generator().manual_seed(1)).double()

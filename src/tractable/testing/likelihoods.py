@@ -57,18 +57,29 @@ class LikelihoodConformance(EvidenceTests, PredictionTests, NoiseTests, ConfigTe
         inputs = torch.randn(ROWS * COPIES, 2, generator=torch.Generator().manual_seed(7))
         return inputs, y.repeat(COPIES, *[1] * (y.ndim - 1))
 
-    def fitted(self, learner: str, members: int = 0) -> tr.Learner:
-        """Return a learner, or an ensemble of learners, after two epochs."""
+    def fitted(self, learner: str, n_estimators: int = 0) -> tr.Learner:
+        """Return a learner, or an ensemble of learners, after two epochs.
+
+        Args:
+            learner: name of the class of the learner.
+            n_estimators: number of learners in the ensemble. Default: 0, a single learner.
+        """
         x, y = self.rows()
         net = nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, self.width))
         kind, options = getattr(tr, learner), LEARNERS[learner]
-        if members:
-            kind, options = tr.Ensemble, {**options, "learner": kind, "n_estimators": members}
+        if n_estimators:
+            ensemble = {"learner": kind, "n_estimators": n_estimators}
+            kind, options = tr.Ensemble, {**options, **ensemble}
         model: tr.Learner = kind(net, self.make(), seed=1, **options)
         return model.fit(x, y, epochs=2, batch_size=6, progress=False)
 
     def check_prediction(self, p: Predictive, y: Tensor) -> None:
-        """Check that a prediction is finite, that its parts add up, and that it has samples."""
+        """Check that a prediction is finite, that its parts add up, and that it has samples.
+
+        Args:
+            p: the prediction.
+            y: targets of the predicted rows.
+        """
         log_prob = p.log_prob(y)
         assert log_prob.shape == y.shape[:1]
         assert torch.isfinite(log_prob).all()
@@ -92,7 +103,7 @@ class LikelihoodConformance(EvidenceTests, PredictionTests, NoiseTests, ConfigTe
         if learner not in self.learners:
             pytest.skip(f"{learner} cannot use it")
         x, y = self.rows()
-        many = self.fitted(learner, members=2)
+        many = self.fitted(learner, n_estimators=2)
         assert isinstance(many, tr.Ensemble)
         mixed = many.predict(x)
         self.check_prediction(mixed, y)

@@ -38,7 +38,7 @@ def check_predictive(
     *,
     reference: Density | None = None,
     tolerance: float = 1e-4,
-    draws: int = 20_000,
+    n_samples: int = 20_000,
     seed: int = 0,
     transformations: bool = True,
     check_mode: bool = True,
@@ -51,7 +51,7 @@ def check_predictive(
             of a likelihood. ``log_prob`` must equal it. Default: no comparison.
         tolerance: allowed absolute error of probabilities, and error of the mean relative to the
             standard deviation; variances may be off by ten times as much.
-        draws: number of samples that are compared, within 5 standard errors.
+        n_samples: number of samples that are compared, within 5 standard errors.
         seed: seed of the samples.
         transformations: also check what ``rescaled``, ``with_noise_scaled``, ... return.
         check_mode: also check that no point that was looked at is more probable than ``mode``.
@@ -63,7 +63,7 @@ def check_predictive(
     >>> zero, one = torch.zeros(2, 1), torch.ones(2, 1)
     >>> check_predictive(NormalPredictive(zero, one, one))
     """
-    case = PredictiveCase(predictive, tolerance, draws, seed, check_mode)
+    case = PredictiveCase(predictive, tolerance, n_samples, seed, check_mode)
     _check_parts(predictive)
     if predictive.has_classes:
         _check_classes(case, reference)
@@ -112,7 +112,7 @@ def _check_classes(case: PredictiveCase, reference: Density | None) -> None:
     mean = probs if whole else probs[..., 1]
     compare(case, "mean is not the probability", p.mean, mean, 1e-6)
     compare(case, "variance is not p (1 - p)", p.variance, mean * (1 - mean), 1e-6)
-    drawn = p.sample(case.draws, torch.Generator().manual_seed(case.seed))
+    drawn = p.sample(case.n_samples, torch.Generator().manual_seed(case.seed))
     tiny = math.log(torch.finfo(p.probs.dtype).tiny)
     total = torch.zeros_like(probs[..., 0])
     for k in range(probs.shape[-1]):
@@ -125,8 +125,8 @@ def _check_classes(case: PredictiveCase, reference: Density | None) -> None:
             truth = reference(labels)
             compare(case, f"log_prob of class {k} is not the reference", got, truth, case.tolerance)
         share = (drawn == k).double().mean(0)
-        spread = (probs[..., k] * (1 - probs[..., k]) / case.draws).sqrt()
-        error = STANDARD_ERRORS * spread + 1.0 / case.draws
+        spread = (probs[..., k] * (1 - probs[..., k]) / case.n_samples).sqrt()
+        error = STANDARD_ERRORS * spread + 1.0 / case.n_samples
         compare(case, f"share of samples of class {k}", share, probs[..., k], error)
         total = total + probs[..., k]
         if is_supported(p.cdf, labels):
@@ -244,7 +244,7 @@ def _check_transformations(case: PredictiveCase) -> None:
             if result.novelty is None and what != "mixture_over_draws(2)":
                 raise AssertionError(f"{case.name}: novelty is lost")
             check_predictive(
-                result, tolerance=case.tolerance, draws=case.draws, seed=case.seed,
+                result, tolerance=case.tolerance, n_samples=case.n_samples, seed=case.seed,
                 transformations=False, check_mode=case.check_mode,
             )  # fmt: skip
         except AssertionError as error:

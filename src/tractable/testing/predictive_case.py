@@ -25,16 +25,18 @@ class PredictiveCase:
     """A prediction, in double precision if possible, and the tolerances of the checks."""
 
     def __init__(
-        self, given: Predictive, tolerance: float, draws: int, seed: int, check_mode: bool
+        self, given: Predictive, tolerance: float, n_samples: int, seed: int, check_mode: bool
     ) -> None:
         self.given, self.tolerance = given, tolerance
-        self.draws, self.seed, self.check_mode = draws, seed, check_mode
+        self.n_samples, self.seed, self.check_mode = n_samples, seed, check_mode
         exact = result_or_none(given.double)
         self.p = given if exact is None else exact
 
     def of(self, predictive: Predictive) -> PredictiveCase:
         """Return the same case for another prediction."""
-        return PredictiveCase(predictive, self.tolerance, self.draws, self.seed, self.check_mode)
+        return PredictiveCase(
+            predictive, self.tolerance, self.n_samples, self.seed, self.check_mode
+        )
 
     @property
     def single(self) -> bool:
@@ -59,7 +61,7 @@ class PredictiveCase:
     def sample(self, predictive: Predictive) -> Tensor:
         """Return samples; angles are within half a turn of the mean."""
         generator = torch.Generator().manual_seed(self.seed)
-        drawn: Tensor = self.p.unwrapped(predictive.sample(self.draws, generator)).double()
+        drawn: Tensor = self.p.unwrapped(predictive.sample(self.n_samples, generator)).double()
         return drawn
 
 

@@ -221,11 +221,11 @@ def _check_counts(case: PredictiveCase, density: Density) -> Tensor:
 def check_samples(case: PredictiveCase, drawn: Tensor, has_quantile: bool) -> None:
     """Mean of the samples, and shares of them below quantiles."""
     p = case.p
-    wanted = (case.draws, *p.mean.shape)
-    if drawn.shape != wanted:
-        raise AssertionError(f"{case.name}: sample has shape {tuple(drawn.shape)}, not {wanted}")
+    expected = (case.n_samples, *p.mean.shape)
+    if drawn.shape != expected:
+        raise AssertionError(f"{case.name}: sample has shape {tuple(drawn.shape)}, not {expected}")
     variance = p.variance.double()
-    error = STANDARD_ERRORS * (variance / case.draws).sqrt()
+    error = STANDARD_ERRORS * (variance / case.n_samples).sqrt()
     # An angle has the direction of the mean vector as its mean.
     off = drawn - p.mean.double()
     middle = (torch.sin(off) if is_angle(p) else off).mean(0)
@@ -236,7 +236,7 @@ def check_samples(case: PredictiveCase, drawn: Tensor, has_quantile: bool) -> No
     slack = 1e-9 if is_supported(p.cdf, p.mean) else 0.02  # quantiles without cdf are of samples
     for q in SHARES:
         at = p.quantile(q).double()
-        share = STANDARD_ERRORS * math.sqrt(q * (1 - q) / case.draws) + case.tolerance + slack
+        share = STANDARD_ERRORS * math.sqrt(q * (1 - q) / case.n_samples) + case.tolerance + slack
         above = (drawn <= at).double().mean(0)
         below = (drawn < at).double().mean(0)
         want = torch.full_like(above, q)
@@ -254,7 +254,7 @@ def _check_joint_density(case: PredictiveCase) -> None:
     if p.is_discrete:
         return
     generator = torch.Generator().manual_seed(case.seed + 2)
-    drawn = p.sample(min(case.draws, 4000), generator)
+    drawn = p.sample(min(case.n_samples, 4000), generator)
     rows = drawn.double().flatten(2).transpose(0, 1)  # rows, draws, outputs
     center = rows.mean(1, keepdim=True)
     off = rows - center

@@ -59,7 +59,11 @@ class RuleCase:
             raise ValueError(f"kind must be one of {', '.join(KINDS)}; got {self.kind!r}")
 
     def inputs(self, regime: str) -> list[Gaussian]:
-        """Return random arguments of a regime, the same on every machine."""
+        """Return random arguments of a regime, the same on every machine.
+
+        Args:
+            regime: one of ``tractable.testing.gaussians.REGIMES``.
+        """
         source = generator(self.name, regime)
         drawn = [gaussian(shape, regime, source) for shape in self.shapes]
         return [
@@ -68,14 +72,22 @@ class RuleCase:
         ]
 
     def on_gaussians(self, inputs: Sequence[Any]) -> Gaussian:
-        """Return the function of Gaussians, by its rule."""
+        """Return the function of Gaussians, by its rule.
+
+        Args:
+            inputs: one argument of the function for each shape, at least one of them a Gaussian.
+        """
         with activation_moments("exact" if self.kind == "exact" else "linear"):
             z = self.function(*inputs)
         assert isinstance(z, Gaussian), f"{self.name} of Gaussians does not return a Gaussian"
         return z
 
     def on_rows(self, inputs: list[Gaussian]) -> Callable[..., Tensor]:
-        """Return the function of flat rows whose samples have the moments of the rule."""
+        """Return the function of flat rows whose samples have the moments of the rule.
+
+        Args:
+            inputs: Gaussians, one for each shape, at which tangents are taken.
+        """
         if self.kind == "linearized":
             loc = inputs[0].loc
             slope = self.slope(loc)
@@ -99,12 +111,20 @@ class RuleCase:
         return function
 
     def slope(self, loc: Tensor) -> Tensor:
-        """Return the derivative of a function that acts entry by entry."""
+        """Return the derivative of a function that acts entry by entry.
+
+        Args:
+            loc: point of the derivative, of the first shape.
+        """
         found: Tensor = torch.func.grad(lambda mu: self.function(mu).sum())(loc)
         return found
 
     def jacobians(self, inputs: list[Gaussian]) -> list[Tensor]:
-        """Return ``cov(output, input) / var(input)`` for each argument, flat: outputs by inputs."""
+        """Return ``cov(output, input) / var(input)`` for each argument, flat: outputs by inputs.
+
+        Args:
+            inputs: Gaussians, one for each shape.
+        """
         if self.kind in ("linear", "tangent"):
             locs = tuple(g.loc for g in inputs)
             found = torch.func.jacrev(self.function, argnums=tuple(range(len(locs))))(*locs)
