@@ -52,7 +52,12 @@ class Momentum(Optimizer):
         super().__init__(params, {"lr": lr, "beta": beta, "nesterov": nesterov})
 
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
-        """Make one step; with ``nesterov``, the closure is called at the look-ahead point."""
+        """Make one step; with ``nesterov``, the closure is called at the look-ahead point.
+
+        Args:
+            closure: function that computes the loss and its gradients, and returns the loss.
+                Required with ``nesterov``. Default: the gradients are used as they are.
+        """
         ahead = any(group["nesterov"] for group in self.param_groups)
         if ahead and closure is None:
             raise ValueError(
@@ -102,7 +107,12 @@ class NormalizedStep(Optimizer):
         super().__init__(params, {"lr": lr, "eps": eps})
 
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
-        """Make one step."""
+        """Make one step.
+
+        Args:
+            closure: function that computes the loss and its gradients, and returns the loss.
+                Default: the gradients are used as they are.
+        """
         loss = None
         if closure is not None:
             with torch.enable_grad():

@@ -37,7 +37,11 @@ class RunResults:
 
 
 def find_results(folder: str | Path) -> list[RunResults]:
-    """Return all results below a folder, sorted by name and path; ignore other JSON files."""
+    """Return all results below a folder, sorted by name and path; ignore other JSON files.
+
+    Args:
+        folder: folder that is searched with its subfolders.
+    """
     found = []
     for path in sorted(Path(folder).rglob("*.json")):
         hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
@@ -52,7 +56,12 @@ def find_results(folder: str | Path) -> list[RunResults]:
 
 
 def write_index(folder: str | Path, runs: list[RunResults]) -> Path:
-    """Write ``index.html`` atomically: one page with the runs below a folder."""
+    """Write ``index.html`` atomically: one page with the runs below a folder.
+
+    Args:
+        folder: folder that the page is written to; names and links are relative to it.
+        runs: the results to list, as ``find_results`` returns them.
+    """
     folder = Path(folder)
     page = template_environment().get_template("index.html").render(
         folder=folder.resolve().name, runs=[_summary(run, folder) for run in runs],

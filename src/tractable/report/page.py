@@ -44,7 +44,12 @@ def render_report(results: Results, folder: str | Path) -> str:
 
 
 def write_report(results: Results, folder: str | Path) -> Path:
-    """Write ``report.html`` atomically into the folder of the results; return its path."""
+    """Write ``report.html`` atomically into the folder of the results; return its path.
+
+    Args:
+        results: results of the run.
+        folder: folder of the results, with the images that they name.
+    """
     return write_text(Path(folder) / REPORT, render_report(results, folder))
 
 
