@@ -124,7 +124,7 @@ def tagi_attack(
     pixel = torch.as_tensor(pixel_scale, dtype=x.dtype, device=x.device)
     low_high = valid_range(bounds, x, "bounds")
     observed_by = _observed_by(likelihood, noise_std)
-    wanted, avoid = _goal(model, likelihood, x, target, label)
+    goal, avoid = _goal(model, likelihood, x, target, label)
     loc, variance = x.clone(), ((input_std / pixel) ** 2).expand_as(x).contiguous().clone()
     used = torch.zeros(len(x), dtype=torch.long, device=x.device)
     active = torch.arange(len(x), device=x.device)
@@ -134,11 +134,11 @@ def tagi_attack(
             outputs = model.propagate(root)
         probs = _probs(model, outputs)
         if avoid is not None:
-            wanted[active] = _runner_up(probs, avoid[active])
-        keep = ~_fooled(model, root.loc.detach(), probs, wanted[active], _rows(avoid, active))
+            goal[active] = _runner_up(probs, avoid[active])
+        keep = ~_fooled(model, root.loc.detach(), probs, goal[active], _rows(avoid, active))
         if not bool(keep.any()):
             break
-        seen = _undecided(observed_by, wanted[active], outputs)
+        seen = _undecided(observed_by, goal[active], outputs)
         ((d_mu, d_var),) = message_passing.send(outputs, seen, [root])
         if step:
             d_mu = _lengthened(d_mu, root, min_step)
@@ -148,10 +148,10 @@ def tagi_attack(
         loc[active], variance[active] = new[keep], found.variance[keep]
         used[active] += 1
     labels = model.predict(loc).labels
-    success = labels == wanted if avoid is None else labels != avoid
+    success = labels == goal if avoid is None else labels != avoid
     change = ((loc - x) * pixel).flatten(1)
     return AttackResult(
-        Gaussian.wrap(loc, variance), wanted, labels, success, used,
+        Gaussian.wrap(loc, variance), goal, labels, success, used,
         change.abs().amax(1), change.norm(dim=1),
     )  # fmt: skip
 
@@ -244,7 +244,7 @@ def _rows(labels: Tensor | None, rows: Tensor) -> Tensor | None:
 
 
 def _fooled(
-    model: TAGI, images: Tensor, probs: Tensor, wanted: Tensor, avoid: Tensor | None
+    model: TAGI, images: Tensor, probs: Tensor, goal: Tensor, avoid: Tensor | None
 ) -> Tensor:
     """Return which images are misclassified as intended.
 
@@ -253,7 +253,7 @@ def _fooled(
     """
 
     def good(labels: Tensor, rows: Tensor) -> Tensor:
-        return labels == wanted[rows] if avoid is None else labels != avoid[rows]
+        return labels == goal[rows] if avoid is None else labels != avoid[rows]
 
     everyone = torch.arange(len(images), device=images.device)
     fooled = good(probs.argmax(1), everyone)

@@ -86,12 +86,12 @@ class Filter:
             y: targets.
             memory_rows: see ``Learner.update``.
         """
-        rows, seen = self.model.checks.data(x, y)
+        rows, targets = self.model.checks.data(x, y)
         self._check(len(rows))
-        heard = StateMessages(self.model.net)
-        with carrying(self.layers, self.state, heard):
-            self.model.learn_batch(rows, seen, memory_rows=memory_rows)
-        self.state = heard.posterior()
+        messages = StateMessages(self.model.net)
+        with carrying(self.layers, self.state, messages):
+            self.model.learn_batch(rows, targets, memory_rows=memory_rows)
+        self.state = messages.posterior()
         return self
 
     def reset(self) -> Self:
@@ -119,29 +119,29 @@ class StateMessages:
         self.outputs: Gaussian | None = None
         self.net = net
 
-    def listener(self, name: str, seen: States) -> Any:
+    def recorder(self, name: str, states: States) -> Any:
         """Return a hook that records the last state of a layer and the messages to it."""
 
         def watch(layer: Any, _args: Any, _z: Any) -> None:
-            last = [steps[-1] for steps in seen[-layer.num_layers :]]
+            last = [steps[-1] for steps in states[-layer.num_layers :]]
             self.nodes[name] = [tuple(_uncertain(part) for part in parts) for parts in last]
             for parts in self.nodes[name]:
                 for part in parts:
-                    self._listen(part)
+                    self._register(part)
 
         return watch
 
     def watch_outputs(self, _net: Any, _args: Any, z: Any) -> None:
         """Record the outputs and the messages to them."""
         self.outputs = z
-        self._listen(z)
+        self._register(z)
 
-    def _listen(self, z: Gaussian) -> None:
+    def _register(self, z: Gaussian) -> None:
         for moment in (z.loc, z.variance):
             if moment.requires_grad:
-                moment.register_hook(partial(self.tell, moment))
+                moment.register_hook(partial(self.record, moment))
 
-    def tell(self, moment: Tensor, message: Tensor) -> None:
+    def record(self, moment: Tensor, message: Tensor) -> None:
         """Record the message to a mean or a variance."""
         self.messages[id(moment)] = message
 
@@ -153,14 +153,14 @@ class StateMessages:
         """Return the states conditioned on the observation."""
         assert self.outputs is not None
         z = self.outputs
-        seen = Observation(self._message(z.loc), self._message(z.variance), z.variance.detach())
+        observed = Observation(self._message(z.loc), self._message(z.variance), z.variance.detach())
         found: State = {}
         for name, layers in self.nodes.items():
             after = [
                 [
                     message_passing.posterior(
                         Gaussian.wrap(part.loc.detach(), part.variance.detach()),
-                        self._message(part.loc), self._message(part.variance), seen,
+                        self._message(part.loc), self._message(part.variance), observed,
                     )
                     for part in parts
                 ]
@@ -201,20 +201,20 @@ def recurrent_layers(net: nn.Module) -> dict[str, nn.RNNBase]:
 
 @contextmanager
 def carrying(
-    layers: dict[str, nn.RNNBase], state: State | None, heard: StateMessages | None = None
+    layers: dict[str, nn.RNNBase], state: State | None, messages: StateMessages | None = None
 ) -> Iterator[None]:
-    """Start recurrent layers from ``state`` inside the block, and record messages in ``heard``."""
+    """Start recurrent layers from ``state`` inside the block, and record ``messages``."""
     with ExitStack() as stack:
         for name, layer in layers.items():
             if state is not None:
                 start = partial(_with_state, state[name])
                 hook = layer.register_forward_pre_hook(start, with_kwargs=True)
                 stack.callback(hook.remove)
-        if heard is not None:
-            seen = stack.enter_context(unroll_recurrent())
+        if messages is not None:
+            states = stack.enter_context(unroll_recurrent())
             for name, layer in layers.items():
-                stack.callback(layer.register_forward_hook(heard.listener(name, seen)).remove)
-            stack.callback(heard.net.register_forward_hook(heard.watch_outputs).remove)
+                stack.callback(layer.register_forward_hook(messages.recorder(name, states)).remove)
+            stack.callback(messages.net.register_forward_hook(messages.watch_outputs).remove)
         yield
 
 

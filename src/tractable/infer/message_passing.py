@@ -75,11 +75,13 @@ def leaf(x: Gaussian) -> Gaussian:
     return Gaussian.wrap(x.loc.detach().requires_grad_(), x.variance.detach().requires_grad_())
 
 
-def send(outputs: Gaussian, seen: Observation, to: list[Gaussian]) -> list[tuple[Tensor, Tensor]]:
+def send(
+    outputs: Gaussian, observed: Observation, to: list[Gaussian]
+) -> list[tuple[Tensor, Tensor]]:
     """Propagate messages from the outputs back to given states of their graph."""
     ends = [moment for state in to for moment in (state.loc, state.variance)]
     found = torch.autograd.grad(
-        [outputs.loc, outputs.variance], ends, [seen.d_mu, seen.d_var], allow_unused=True
+        [outputs.loc, outputs.variance], ends, [observed.d_mu, observed.d_var], allow_unused=True
     )
     full = [torch.zeros_like(end) if d is None else d for d, end in zip(found, ends, strict=True)]
     return list(zip(full[::2], full[1::2], strict=True))
@@ -126,13 +128,13 @@ def observe(likelihood: Likelihood, targets: Tensor, outputs: Gaussian) -> Obser
 
 
 def posterior(
-    state: Gaussian, d_mu: Tensor, d_var: Tensor, seen: Observation, damped: bool = True
+    state: Gaussian, d_mu: Tensor, d_var: Tensor, observed: Observation, damped: bool = True
 ) -> Gaussian:
     """Return a state after its message, scaled by the gain; its variance stays positive."""
     with torch.no_grad():
-        n = seen.values
+        n = observed.values
         if damped:
-            gain = seen.gain(state, d_mu)
+            gain = observed.gain(state, d_mu)
             n = (n * gain).clamp_min(1)
             d_mu, d_var = d_mu * _rows(gain, d_mu), d_var * _rows(gain, d_mu)
         mean, variance = conditioning.condition(

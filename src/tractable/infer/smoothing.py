@@ -86,59 +86,60 @@ class _Step:
         cls, model: TAGI, layers: dict[str, nn.RNNBase], state: State | None, x: Gaussian, y: Tensor
     ) -> _Step:
         before = None if state is None else _each(state, message_passing.leaf)
-        heard = StateMessages(model.net)
-        with torch.enable_grad(), carrying(layers, before, heard):
+        recorded = StateMessages(model.net)
+        with torch.enable_grad(), carrying(layers, before, recorded):
             z = model.propagate(message_passing.leaf(x))
         predicted = {
             name: [stacked(parts) for parts in zip(*nodes, strict=True)]
-            for name, nodes in heard.nodes.items()
+            for name, nodes in recorded.nodes.items()
         }
         if _missing(y):
             return cls(before, predicted, _each(predicted, _cut))
-        seen = message_passing.observe(
+        observed = message_passing.observe(
             model.likelihood, model.likelihood.check_targets(y, z.shape), z
         )
-        nodes = [part for all_ in heard.nodes.values() for parts in all_ for part in parts]
+        nodes = [part for all_ in recorded.nodes.values() for parts in all_ for part in parts]
         ends = [moment for node in nodes for moment in (node.loc, node.variance)]
-        told = torch.autograd.grad(
-            [z.loc, z.variance], ends, [seen.d_mu, seen.d_var], retain_graph=True,
+        received = torch.autograd.grad(
+            [z.loc, z.variance], ends, [observed.d_mu, observed.d_var], retain_graph=True,
             allow_unused=True,
         )  # fmt: skip
-        for end, message in zip(ends, told, strict=True):
-            heard.tell(end, torch.zeros_like(end) if message is None else message)
-        heard.tell(z.loc, seen.d_mu)
-        heard.tell(z.variance, seen.d_var)
-        heard.outputs = z
-        return cls(before, predicted, heard.posterior())
+        for end, message in zip(ends, received, strict=True):
+            recorded.record(end, torch.zeros_like(end) if message is None else message)
+        recorded.record(z.loc, observed.d_mu)
+        recorded.record(z.variance, observed.d_var)
+        recorded.outputs = z
+        return cls(before, predicted, recorded.posterior())
 
     def back(self, after: State) -> State:
         """Return the state before this step, given the smoothed state after it."""
         assert self.before is not None
         pairs = [
-            (told, node)
+            (smoothed, node)
             for name in after
-            for told, node in zip(after[name], self.predicted[name], strict=True)
+            for smoothed, node in zip(after[name], self.predicted[name], strict=True)
         ]
         starts = [moment for _, node in pairs for moment in (node.loc, node.variance)]
-        messages = [d for told, node in pairs for d in _change(told, node)]
+        messages = [d for smoothed, node in pairs for d in _change(smoothed, node)]
         ends = [part for parts in self.before.values() for part in parts]
         inner = [moment for part in ends for moment in (part.loc, part.variance)]
         found = torch.autograd.grad(starts, inner, messages, retain_graph=True, allow_unused=True)
         full = [torch.zeros_like(e) if d is None else d for d, e in zip(found, inner, strict=True)]
         variance = _rows_first([node.variance.detach() for _, node in pairs])
-        seen = Observation(_rows_first(messages[::2]), _rows_first(messages[1::2]), variance)
+        observed = Observation(_rows_first(messages[::2]), _rows_first(messages[1::2]), variance)
         results = iter(
-            _conditioned(part, full[2 * i], full[2 * i + 1], seen) for i, part in enumerate(ends)
+            _conditioned(part, full[2 * i], full[2 * i + 1], observed)
+            for i, part in enumerate(ends)
         )
         return {name: [next(results) for _ in parts] for name, parts in self.before.items()}
 
 
-def _conditioned(part: Gaussian, d_mu: Tensor, d_var: Tensor, seen: Observation) -> Gaussian:
+def _conditioned(part: Gaussian, d_mu: Tensor, d_var: Tensor, observed: Observation) -> Gaussian:
     """Return a state ``[layers, rows, units]`` after its messages, damped per row."""
     loc, variance, first, second = (
         t.detach().transpose(0, 1) for t in (part.loc, part.variance, d_mu, d_var)
     )
-    after = message_passing.posterior(Gaussian.wrap(loc, variance), first, second, seen)
+    after = message_passing.posterior(Gaussian.wrap(loc, variance), first, second, observed)
     return Gaussian.wrap(after.loc.transpose(0, 1), after.variance.transpose(0, 1))
 
 

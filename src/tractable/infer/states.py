@@ -51,7 +51,7 @@ def states(
         model: a fitted ``TAGI`` model.
         x: the prior of the input: a ``Gaussian``, or a tensor of means, one row per observation.
         y: the observations, as ``fit`` takes them.
-        at: the states wanted: ``"input"``, and names of submodules (``model.net``'s
+        at: the states to infer: ``"input"``, and names of submodules (``model.net``'s
             ``named_modules``), whose outputs are meant; of a recurrent layer in one direction the
             outputs of every step, ``[rows, steps, units]``.
         input_std: standard deviation of the input when ``x`` is a tensor; None: known exactly.
@@ -68,24 +68,24 @@ def states(
     torch.Size([1, 4])
     """
     model = message_passing.trained(model)
-    wanted = [at] if isinstance(at, str) else list(at)
-    if not wanted:
+    names = [at] if isinstance(at, str) else list(at)
+    if not names:
         raise ValueError("at names no state: give 'input' or names of submodules")
-    _check_names(model, wanted)
+    _check_names(model, names)
     likelihood = message_passing.noisy(model.likelihood, noise_std)
-    recurrent = [name for name in wanted if _is_recurrent(model.net, name)]
+    recurrent = [name for name in names if _is_recurrent(model.net, name)]
     smoothed: dict[str, Gaussian] = {}
     if recurrent and isinstance(likelihood, PerStep):
         by_step = smooth(model, x, y, input_std=input_std)
         smoothed = {name: _every_step(by_step[name][0]) for name in recurrent}
-        wanted = [name for name in wanted if name not in smoothed]
-        if not wanted:
+        names = [name for name in names if name not in smoothed]
+        if not names:
             return smoothed
     root = message_passing.leaf(message_passing.prior(model, x, input_std))
-    with torch.enable_grad(), _captured(model.net, wanted) as called:
+    with torch.enable_grad(), _captured(model.net, names) as called:
         outputs = model.propagate(root)
     called[INPUT] = [root]
-    inner = {name: _single(name, called[name]) for name in wanted}
+    inner = {name: _single(name, called[name]) for name in names}
     targets = likelihood.check_targets(model.checks.format.targets(y), outputs.shape)
     seen = message_passing.observe(likelihood, targets, outputs)
     messages = iter(
@@ -114,9 +114,9 @@ def _every_step(states: Gaussian) -> Gaussian:
     return Gaussian.wrap(states.loc[:, -1].transpose(0, 1), states.variance[:, -1].transpose(0, 1))
 
 
-def _check_names(model: TAGI, wanted: list[str]) -> None:
+def _check_names(model: TAGI, names: list[str]) -> None:
     known = [INPUT, *(name for name, _ in model.net.named_modules() if name)]
-    for name in wanted:
+    for name in names:
         if name not in known:
             hint = did_you_mean(name, known)
             raise ValueError(f"no state {name!r}.{hint} There are: {', '.join(known)}")

@@ -72,15 +72,15 @@ def build(spec: Spec, most_numbers: int) -> nn.Module:
     return _build(spec, {})
 
 
-def _describe(module: nn.Module, name: str, seen: dict[int, str]) -> Spec | None:
+def _describe(module: nn.Module, name: str, described: dict[int, str]) -> Spec | None:
     if layer_iteration.has_forward_hooks(module):
         return None
-    if id(module) in seen:
-        return {"layer": "same", "as": seen[id(module)]}
-    seen[id(module)] = name
+    if id(module) in described:
+        return {"layer": "same", "as": described[id(module)]}
+    described[id(module)] = name
     if type(module) is nn.Sequential:
         children = {
-            child: _describe(inner, f"{name}.{child}" if name else child, seen)
+            child: _describe(inner, f"{name}.{child}" if name else child, described)
             for child, inner in layer_iteration.children(module).items()
         }
         if any(child is None for child in children.values()):

@@ -23,13 +23,13 @@ _VARIANCES = ("running_var", "_variance")
 
 def check_same_tensors(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor], what: str) -> None:
     """Raise an error unless two sets of tensors have the same names, shapes and dtypes."""
-    wanted = {name: _form(tensor) for name, tensor in mine.items()}
+    expected = {name: _form(tensor) for name, tensor in mine.items()}
     given = {name: _form(tensor) for name, tensor in theirs.items()}
-    if wanted != given:
-        odd = sorted(n for n in wanted.keys() | given.keys() if wanted.get(n) != given.get(n))
+    if expected != given:
+        odd = sorted(n for n in expected.keys() | given.keys() if expected.get(n) != given.get(n))
         raise InvalidModelFile(
             f"the file is of another {what}: {odd[0]} is {given.get(odd[0], 'missing')} in the "
-            f"file and {wanted.get(odd[0], 'missing')} here"
+            f"file and {expected.get(odd[0], 'missing')} here"
         )
 
 

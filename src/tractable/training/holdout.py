@@ -85,11 +85,11 @@ def held_out_outputs(fitted: Learner, x: Inputs) -> tuple[Likelihood, Outputs]:
     return likelihood, fitted.outputs(x)
 
 
-def noise_scale(learner: Learner, seen: list[HeldOut]) -> float:
+def noise_scale(learner: Learner, predictions: list[HeldOut]) -> float:
     """Return the factor on the noise variance that suits held-out rows; 1 without noise."""
     if not learner.likelihood.traits.supports_calibration:
         return 1.0
-    scale: float = learner.method.held_out_scale(learner.state, seen)
+    scale: float = learner.method.held_out_scale(learner.state, predictions)
     return scale
 
 
@@ -154,11 +154,11 @@ def noise_scale_by_refit(
     return noise_scale(learner, [held_out_moments(twin, *twin.checks.data(x[out], y[out]))])
 
 
-def score(learner: Learner, seen: list[HeldOut]) -> tuple[Tensor, float]:
+def score(learner: Learner, predictions: list[HeldOut]) -> tuple[Tensor, float]:
     """Return the log-likelihood of each held-out row with scaled noise, and the scale."""
-    scale = noise_scale(learner, seen)
+    scale = noise_scale(learner, predictions)
     parts = []
-    for likelihood, targets, mean, variance in seen:
+    for likelihood, targets, mean, variance in predictions:
         scaled = copy.deepcopy(likelihood)
         if scaled.traits.supports_calibration:
             scaled.rescale(scale)
