@@ -87,7 +87,7 @@ def test_steps_differ_in_what_they_draw() -> None:
     generator = torch.Generator().manual_seed(0)
     drawn = []
     for _ in range(5):
-        with chance.lent(generator, train=True):
+        with chance.drawing_from(generator, train=True):
             drawn.append(float(torch.rand(())))
     assert len(set(drawn)) == 5
 
@@ -97,7 +97,7 @@ def test_a_network_that_draws_nothing_leaves_the_generator_alone() -> None:
     generator = torch.Generator().manual_seed(0)
     before = generator.get_state()
     for _ in range(9):
-        with chance.lent(generator, train=True):
+        with chance.drawing_from(generator, train=True):
             pass
     assert torch.equal(generator.get_state(), before)
     assert not chance.draws[True]
@@ -114,7 +114,7 @@ def test_one_that_begins_to_draw_later_is_found_out(first: int, train: bool) -> 
         torch.manual_seed(seed)
         drawn = []
         for number in range(1, first + 4):
-            with chance.lent(generator, train=train):
+            with chance.drawing_from(generator, train=train):
                 if number >= first:
                     drawn.append(float(torch.rand(())))
         found.append(drawn)
@@ -128,7 +128,7 @@ def test_draws_of_others_are_not_taken_for_those_of_the_network() -> None:
     generator = torch.Generator().manual_seed(0)
     before = generator.get_state()
     for number in range(6):
-        with chance.lent(generator, train=True):
+        with chance.drawing_from(generator, train=True):
             if number == 3:
                 torch.rand(())
     assert not chance.draws[True]

@@ -13,7 +13,7 @@ from torch import nn
 import tractable as tr
 from tractable.agents import Bandit, Thompson
 from tractable.learners import InvalidModelFile, Learner
-from tractable.learners.methods.laplace.curvature import Curvature
+from tractable.learners.methods.laplace.curvature import CurvatureMatrix
 from tractable.learners.network.functional import last_layer
 from tractable.likelihoods import Bernoulli, Categorical, HeteroscedasticNormal, Normal, Softmax
 from tractable.persistence import model_file
@@ -321,8 +321,8 @@ def test_a_newton_step_downhill_is_taken_back():
 
 
 def test_no_data_and_no_weights_keep_the_precision_in_bounds():
-    assert Curvature(torch.zeros(3)).best_delta(torch.ones(3)) == pytest.approx(1e-6)
-    assert Curvature(torch.ones(3)).best_delta(torch.zeros(3)) == pytest.approx(1e8)
+    assert CurvatureMatrix(torch.zeros(3)).best_delta(torch.ones(3)) == pytest.approx(1e-6)
+    assert CurvatureMatrix(torch.ones(3)).best_delta(torch.zeros(3)) == pytest.approx(1e8)
 
 
 # --- predictions ----------------------------------------------------------------------------------

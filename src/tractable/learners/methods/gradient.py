@@ -175,7 +175,7 @@ class GradientMethod(Method[GradientState]):
         self, state: GradientState, weights: list[Tensor], buffers: TensorDict, x: Inputs, y: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Return the log-likelihood of a batch with dropout, and the outputs."""
-        with self.chance.lent(state.generator, train=True):
+        with self.chance.drawing_from(state.generator, train=True):
             z = self.run(weights, buffers, x, train=True)
         return state.likelihood.log_prob(y, z).sum(), z
 
@@ -289,8 +289,8 @@ class GradientMethod(Method[GradientState]):
     ) -> Tensor:
         """Return outputs for sampled weights, ``[samples, rows, ...]``."""
         found = []
-        lent = self.chance.lent(generator, train=False, always=self.draws_masks)
-        with torch.set_grad_enabled(x.requires_grad), lent:
+        rng = self.chance.drawing_from(generator, train=False, always=self.draws_masks)
+        with torch.set_grad_enabled(x.requires_grad), rng:
             for weights in self.weights(state, n_weight_samples, generator):
                 rows = x.split(batch_size or len(x))
                 parts = [self.evaluate(state, weights, part) for part in rows]
@@ -318,8 +318,8 @@ class GradientMethod(Method[GradientState]):
 
     @override
     def output_shape(self, state: GradientState, x: Inputs) -> torch.Size:
-        lent = self.chance.lent(state.seed + PREDICTION_SEED, train=False)
-        with torch.no_grad(), lent:
+        rng = self.chance.drawing_from(state.seed + PREDICTION_SEED, train=False)
+        with torch.no_grad(), rng:
             weights = self.network.split(state.vectors[0])
             return self.run(weights, state.buffers, x, train=False).shape
 

@@ -52,14 +52,14 @@ class TransferredPrior:
             return given
         if not (math.isfinite(prior_scale) and prior_scale > 0):
             raise ValueError(f"prior_scale must be a positive number, got {prior_scale}")
-        wanted = {name: shape for name, shape in shapes.items() if name not in reinit}
-        if not wanted:
+        expected = {name: shape for name, shape in shapes.items() if name not in reinit}
+        if not expected:
             raise ValueError("reinit names every parameter: nothing of the prior is left")
         if isinstance(given, dict):
-            return cls(_numbers(given, wanted))
+            return cls(_numbers(given, expected))
         found = posterior_of(given)
         gaussians = {}
-        for name, shape in wanted.items():
+        for name, shape in expected.items():
             loc, variance = _matching(found, name, shape)
             gaussians[name] = (loc, prior_scale * variance)
         return cls({name: float(v.mean()) for name, (_, v) in gaussians.items()}, gaussians)
@@ -134,10 +134,10 @@ def _matching(found: Posterior, name: str, shape: torch.Size) -> tuple[Tensor, T
     return loc, variance
 
 
-def _numbers(given: dict[str, Any], wanted: Shapes) -> dict[str, float]:
+def _numbers(given: dict[str, Any], expected: Shapes) -> dict[str, float]:
     """Return the variances in a file, checked."""
     variance = given.get("variance")
-    if given.get("name") != NAME or not isinstance(variance, dict) or list(variance) != [*wanted]:
+    if given.get("name") != NAME or not isinstance(variance, dict) or list(variance) != [*expected]:
         raise ValueError("the file does not say what its prior was: give load(path, prior=...)")
     for name, number in variance.items():
         if isinstance(number, bool) or not isinstance(number, int | float) or not number > 0:

@@ -42,7 +42,7 @@ class ForwardRng:
         """Whether the next pass of a mode is lent a seed, to see whether the network draws."""
 
     @contextmanager
-    def lent(
+    def drawing_from(
         self, source: torch.Generator | int, *, train: bool, always: bool = False
     ) -> Iterator[None]:
         """Run a forward pass with random numbers from ``source``, a generator or a seed."""
@@ -55,7 +55,7 @@ class ForwardRng:
         # The generator goes on only for a pass in training that drew: predictions are the same at
         # every call, and a network that draws nothing leaves it as it was.
         generator = _generator(source)
-        with self.seeded(_twin(generator)):
+        with self.seeded(_copied(generator)):
             start = self._states()
             yield
             drew = self._changed(start)
@@ -89,10 +89,10 @@ def _seed(generator: torch.Generator) -> int:
     return int(torch.randint(2**62, (), generator=generator).item())
 
 
-def _twin(generator: torch.Generator) -> torch.Generator:
-    twin = torch.Generator()
-    twin.set_state(generator.get_state())
-    return twin
+def _copied(generator: torch.Generator) -> torch.Generator:
+    copied = torch.Generator()
+    copied.set_state(generator.get_state())
+    return copied
 
 
 def _generator(source: torch.Generator | int) -> torch.Generator:

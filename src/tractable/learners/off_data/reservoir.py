@@ -34,10 +34,10 @@ class ReservoirLoader(LoaderData):
         for x, y in super().epoch(order):
             at = distance_input(x)
             if at is not None:
-                keys = self._see(at, keys, generator)
+                keys = self._sample(at, keys, generator)
             yield x, y
 
-    def _see(self, rows: Tensor, keys: Tensor, generator: torch.Generator) -> Tensor:
+    def _sample(self, rows: Tensor, keys: Tensor, generator: torch.Generator) -> Tensor:
         """Sample rows of a batch and return the random keys of all kept rows."""
         if self.kept is None:
             self.kept = rows[:0]

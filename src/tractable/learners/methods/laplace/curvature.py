@@ -32,13 +32,13 @@ BOUNDS = (1e-6, 1e8)
 _STEPS = 100
 
 
-class Curvature:
+class CurvatureMatrix:
     """A positive semi-definite matrix, stored in full or as its diagonal.
 
     Args:
         matrix: ``[n]`` or ``[n, n]``, in double precision.
 
-    >>> half = Curvature(torch.tensor([3.0, 0.0])).root(1.0)
+    >>> half = CurvatureMatrix(torch.tensor([3.0, 0.0])).root(1.0)
     >>> half * half
     tensor([0.2500, 1.0000])
     """
@@ -52,9 +52,9 @@ class Curvature:
         values, axes = torch.linalg.eigh(self.matrix) if self.full else (self.matrix, self.matrix)
         return values.clamp_min(0), axes
 
-    def __add__(self, other: Curvature) -> Curvature:
+    def __add__(self, other: CurvatureMatrix) -> CurvatureMatrix:
         """Return the curvature of the rows of both."""
-        return Curvature(self.matrix + other.matrix)
+        return CurvatureMatrix(self.matrix + other.matrix)
 
     def __matmul__(self, vector: Tensor) -> Tensor:
         """Return the product with a vector."""
@@ -76,10 +76,10 @@ class Curvature:
         root = self.root(delta).to(jacobian.dtype)
         return jacobian @ root if self.full else jacobian * root
 
-    def masked(self, kept: Tensor) -> Curvature:
+    def masked(self, kept: Tensor) -> CurvatureMatrix:
         """Return the curvature of some weights, given the others."""
         kept = kept.to(self.matrix.dtype)
-        return Curvature(self.matrix * (kept.outer(kept) if self.full else kept))
+        return CurvatureMatrix(self.matrix * (kept.outer(kept) if self.full else kept))
 
     def solve(self, vector: Tensor, delta: float) -> Tensor:
         """Return the covariance times a vector."""
@@ -123,7 +123,7 @@ class Curvature:
 class CurvatureStatistics(NamedTuple):
     """Curvature, gradient and log-likelihood of some rows."""
 
-    curvature: Curvature
+    curvature: CurvatureMatrix
     slope: Tensor
     """Gradient of the negative log-likelihood."""
     log_likelihood: float
@@ -158,4 +158,4 @@ def gauss_newton(
         total += float(likelihood.log_prob(y, z).sum(dtype=torch.float64))
     if not math.isfinite(total + float(matrix.sum()) + float(slope.sum())):
         raise NonFiniteGradient("the curvature is not finite: inputs or targets are too large")
-    return CurvatureStatistics(Curvature(matrix), slope, total)
+    return CurvatureStatistics(CurvatureMatrix(matrix), slope, total)

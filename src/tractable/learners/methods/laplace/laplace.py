@@ -21,7 +21,7 @@ from tractable.learners.methods.backprop import BackpropMethod, BackpropOptions,
 from tractable.learners.methods.base import BatchPosition, TensorDict
 from tractable.learners.methods.gradient import GradientState, Schedule, updated_noise
 from tractable.learners.methods.laplace.curvature import (
-    Curvature,
+    CurvatureMatrix,
     CurvatureStatistics,
     gauss_newton,
 )
@@ -46,7 +46,7 @@ _AT_ONCE = 1 << 22  # numbers of Jacobians
 class LaplaceState(GradientState):
     """The MAP estimate of the weights, and the Gaussian around it."""
 
-    curvature: Curvature = field(init=False)
+    curvature: CurvatureMatrix = field(init=False)
     """H, of the rows learnt."""
     delta: float = 1.0
     """Precision of the prior."""
@@ -110,7 +110,7 @@ class LaplaceMethod(PostHoc[LaplaceState]):
         state = LaplaceState(likelihood, {}, seed, delta=self.first)
         vars(state).update(vars(self.mode.init(likelihood, seed)))
         none = torch.zeros(self.size, dtype=torch.float64, device=self.network.device)
-        state.curvature = Curvature(none.diag() if self.full else none)
+        state.curvature = CurvatureMatrix(none.diag() if self.full else none)
         return state
 
     def update(
@@ -235,7 +235,7 @@ class LaplaceMethod(PostHoc[LaplaceState]):
             raise InvalidModelFile("the precision of the prior in the file is not positive")
         self.mode.restore(state, learnt)
         state.delta = float(learnt["delta"])
-        state.curvature = Curvature(learnt["full" if self.full else "diagonal"].clone())
+        state.curvature = CurvatureMatrix(learnt["full" if self.full else "diagonal"].clone())
 
     def prune(self, state: LaplaceState, fraction: float, per_layer: bool) -> None:
         """Prune by size if only the last layer is uncertain, else by signal-to-noise ratio."""

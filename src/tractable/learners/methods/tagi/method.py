@@ -175,7 +175,7 @@ class TAGIMethod(Method[TAGIState]):
             leaves = state.posterior.leaves
 
             def run(buffers: TensorDict, x: Inputs) -> None:
-                with torch.no_grad(), self.eager.chance.lent(state.generator, train=True):
+                with torch.no_grad(), self.eager.chance.drawing_from(state.generator, train=True):
                     self.eager.run(*leaves, buffers, x, train=True)
 
             state.buffers = refreshed_batch_norm(self.network, state.buffers, state.recent, run)
