@@ -351,7 +351,7 @@ def test_bad_input(moons):
     ):
         with pytest.raises(ValueError, match="must"):
             Diffusion((8,), **bad)
-    with pytest.raises(InvalidInput, match="cannot take inputs"):
+    with pytest.raises(InvalidInput, match="cannot process inputs"):
         Diffusion(nn.Linear(3, 2)).fit(X)
 
 

@@ -264,14 +264,14 @@ def test_rows_may_need_each_other(name):
     _, wanted = learnt(LEARNERS[name], nn.Linear(2, 1), x.roll(1, 0), y, 24, shuffle=False)
     same(wanted, found, 1e-5)
     assert model.fit(x, y, epochs=1).predict(x).novelty is None
-    with pytest.raises(tr.errors.InvalidInput, match="holds rows out"):
+    with pytest.raises(tr.errors.InvalidInput, match="holds out rows"):
         model.fit(x, y, epochs=1, calibrate=True)
     with pytest.raises(tr.errors.InvalidInput, match="out of bounds"):
         model.fit(x[:7], y[:7])
 
 
 def test_a_learner_that_goes_row_by_row_says_so():
-    with pytest.raises(tr.errors.InvalidInput, match="one row at a time"):
+    with pytest.raises(tr.errors.InvalidInput, match="runs the network on single rows"):
         tr.Laplace(Rolled(2, 1), tr.likelihoods.Normal(0.5)).update(*rows())
 
 

@@ -105,7 +105,7 @@ def test_rows_of_another_shape_go_to_torch() -> None:
     for one in (model, exact):
         one.update(x, y)
     assert draw.distance(model, exact) == 0
-    with pytest.raises(ValueError, match="cannot take inputs"):
+    with pytest.raises(ValueError, match="cannot process inputs"):
         model.update(torch.ones(6, 2), torch.ones(6, 1))
 
 

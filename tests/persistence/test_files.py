@@ -193,7 +193,7 @@ def test_a_learner_of_the_same_name_takes_nobodys_place(tmp_path):
 def test_a_learner_that_is_not_defined_here_is_not_imported(tmp_path):
     tensors, header = model_file.read(write_good("tagi", tmp_path / "model.tr"))
     model_file.write(tmp_path / "model.tr", tensors, {**header, "learner": "evilmod.Mine"})
-    with pytest.raises(tr.errors.InvalidModelFile, match=r"'evilmod.Mine' learner is unknown"):
+    with pytest.raises(tr.errors.InvalidModelFile, match=r"unknown learner 'evilmod.Mine'"):
         Learner.load(tmp_path / "model.tr")
 
 

@@ -1,4 +1,4 @@
-"""Learners: what changes parameters."""
+"""Learners: algorithms that infer or optimize the parameters of a network."""
 
 from tractable.errors import InvalidModelFile, NotFitted
 from tractable.learners.learner import Learner, reinitialized

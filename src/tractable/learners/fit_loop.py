@@ -1,4 +1,4 @@
-"""How far a fit got: what a checkpoint must know to go on where it stood."""
+"""Progress of a fit, as a checkpoint stores it to resume the fit."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from tractable.persistence.validation import require_at_most, require_type
 from tractable.training.data import ArrayData, LoaderData
 from tractable.training.inputs import tensors_of
 
-_MANY = 1 << 60
+_MAX_COUNT = 1 << 60  # largest number of epochs or rows that a file may contain
 
 
 @dataclass
 class FitRun:
-    """The progress of a fit, or of the last one.
+    """The progress of the current or most recent fit.
 
     Attributes:
-        epoch: epochs done.
-        epochs: epochs to do.
-        rows: rows of an epoch.
-        batches: batches of an epoch.
-        first_record: where its records begin in the history.
-        scale: held-out scale of the noise, once known.
-        stopped: whether a callback has ended it.
-        finished: whether nothing is left to do.
-        fingerprint: fingerprint of the data, for runs that may be resumed.
+        epoch: number of finished epochs.
+        epochs: number of epochs in total.
+        rows: number of rows in an epoch.
+        batches: number of batches in an epoch.
+        first_record: index of its first record in the history.
+        scale: factor on the noise variance from held-out rows; None before it is computed.
+        stopped: whether a callback has stopped the fit.
+        finished: whether the fit is complete.
+        fingerprint: SHA-256 of the data, for a fit that may be resumed; otherwise None.
     """
 
     epoch: int = 0
@@ -49,10 +49,10 @@ class FitRun:
         cls, epochs: int, source: ArrayData | LoaderData, first_record: int, *, fingerprint: bool
     ) -> FitRun:
         """Return a fit that has not started."""
-        seen = None
+        digest = None
         if fingerprint and isinstance(source, ArrayData):
-            seen = _fingerprint(*tensors_of(source.x), source.y)
-        return cls(0, epochs, len(source), source.batches, first_record, fingerprint=seen)
+            digest = _fingerprint(*tensors_of(source.x), source.y)
+        return cls(0, epochs, len(source), source.batches, first_record, fingerprint=digest)
 
     def differs(self, other: FitRun) -> str | None:
         """Return why this run cannot continue the other one, as text; None if it can."""
@@ -75,31 +75,34 @@ class FitRun:
     @classmethod
     def from_header(cls, header: dict[str, Any]) -> FitRun:
         """Return the run that ``to_header`` described."""
-        run = cls(epoch=require_at_most(header["epoch"], _MANY, "epoch"))
+        run = cls(epoch=require_at_most(header["epoch"], _MAX_COUNT, "epoch"))
         if header["scale"] is not None:
             run.scale = float(require_type(header["scale"], (int, float), "scale"))
             if not 0 < run.scale < math.inf:
-                raise InvalidModelFile(f"scale in the file is {run.scale}")
+                raise InvalidModelFile(
+                    f"scale in the file is {run.scale}, expected a positive number"
+                )
         plan = header["plan"]
         if plan is not None:
             require_type(plan, dict, "plan")
             for key in ("epochs", "rows", "batches"):
-                setattr(run, key, require_at_most(plan[key], _MANY, key))
+                setattr(run, key, require_at_most(plan[key], _MAX_COUNT, key))
             require_at_most(run.epoch, run.epochs, "epoch")
             run.first_record = require_at_most(
                 plan["first_record"], len(header["history"]), "first_record"
             )
             run.stopped = require_type(plan.get("stopped", False), bool, "stopped")
             run.finished = require_type(plan.get("finished", False), bool, "finished")
-            seen = plan.get("fingerprint")
-            run.fingerprint = None if seen is None else require_type(seen, str, "fingerprint")
+            digest = plan.get("fingerprint")
+            if digest is not None:
+                run.fingerprint = require_type(digest, str, "fingerprint")
         return run
 
 
 def _fingerprint(*tensors: Tensor) -> str:
-    seen = hashlib.sha256()
+    digest = hashlib.sha256()
     for tensor in tensors:
         parts = [tensor.loc, tensor.variance] if isinstance(tensor, Gaussian) else [tensor]
         for part in parts:
-            seen.update(part.detach().cpu().contiguous().numpy().tobytes())
-    return seen.hexdigest()
+            digest.update(part.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()

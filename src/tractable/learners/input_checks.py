@@ -19,20 +19,22 @@ from tractable.training.inputs import Inputs, input_signature, tensors_of
 if TYPE_CHECKING:
     from tractable.learners.learner import Learner
 
-_FEW = 2  # rows: enough to see that there is an output for each
+_PROBE_ROWS = 2  # the smallest number that shows whether there is one output per row
 
 
 class InputChecks:
     """The checks of a learner's inputs and targets.
 
     Args:
-        learner: the learner; its network and likelihood decide what is valid.
+        learner: the learner; its network and likelihood determine what is valid.
+        format: dtype and device of the tensors.
 
     Attributes:
         format: dtype, device and the treatment of integers.
         flat_targets: whether targets were passed as a vector; None before the first targets.
-        rows_apart: whether the network processes rows independently, as far as is known.
-        output_shapes: shape of the output of one row, by signature of the inputs.
+        rows_apart: False after the network failed on part of a batch, so that it needs all rows
+            of a batch together.
+        output_shapes: shape of the output for one row, by signature of the inputs.
     """
 
     def __init__(self, learner: Learner, format: TensorFormat) -> None:
@@ -67,19 +69,19 @@ class InputChecks:
         try:
             self.output_shape(x)
         except InvalidInput:
-            whole = replace(self.format, integers=True)
-            again = whole.inputs(X)
+            integer_format = replace(self.format, integers=True)
+            unconverted = integer_format.inputs(X)
             if (
                 self.format.integers
-                or input_signature(again) == input_signature(x)
-                or not self._takes(again)
+                or input_signature(unconverted) == input_signature(x)
+                or not self._accepts(unconverted)
             ):
                 raise
-            self.format = whole
-            return again
+            self.format = integer_format
+            return unconverted
         return x
 
-    def _takes(self, x: Inputs) -> bool:
+    def _accepts(self, x: Inputs) -> bool:
         try:
             self.output_shape(x)
         except InvalidInput:
@@ -96,34 +98,36 @@ class InputChecks:
 
     def output_shape(self, x: Inputs) -> torch.Size:
         """Return the shape of the network's output for these rows, or raise ``InvalidInput``."""
-        kind = self._form(x)
-        if kind not in self.output_shapes:
+        key = self._cache_key(x)
+        if key not in self.output_shapes:
             try:
-                # In a cache of its own: the probe must not extend that of a language model.
+                # The probe gets its own cache, because it must not extend that of a language model.
                 cache = getattr(self.learner.net, "kv_cache", nullcontext)
                 with self.learner.lock, cache():
                     shape = self._probe(x)
             except (RuntimeError, IndexError, InvalidInput) as error:
                 shapes = ", ".join(str(tuple(part.shape)) for part in tensors_of(x))
                 raise InvalidInput(
-                    f"the network cannot take inputs of shape {shapes}: {error}"
+                    f"the network cannot process inputs of shape {shapes}: {error}"
                 ) from error
-            kind = self._form(x)  # the network may have turned out to need rows together
-            self.output_shapes[kind] = shape[1:]
-        return torch.Size([len(x), *self.output_shapes[kind]])
+            key = self._cache_key(x)  # the probe may have changed rows_apart
+            self.output_shapes[key] = shape[1:]
+        return torch.Size([len(x), *self.output_shapes[key]])
 
-    def _form(self, x: Inputs) -> tuple[Any, ...]:
+    def _cache_key(self, x: Inputs) -> tuple[Any, ...]:
         return input_signature(x) if self.rows_apart else (len(x), *input_signature(x))
 
     def _probe(self, x: Inputs) -> torch.Size:
         """Run the network on two rows, or on all rows if it needs them together."""
         method, state = self.learner.method, self.learner.state
         try:
-            shape: torch.Size = method.output_shape(state, x[:_FEW])
+            shape: torch.Size = method.output_shape(state, x[:_PROBE_ROWS])
         except (RuntimeError, IndexError, InvalidInput) as error:
-            if len(x) > _FEW and method.by_rows:
-                raise InvalidInput(f"one row at a time, as this learner needs, {error}") from error
-            if len(x) <= _FEW:
+            if len(x) > _PROBE_ROWS and method.by_rows:
+                raise InvalidInput(
+                    f"this learner runs the network on single rows, which failed: {error}"
+                ) from error
+            if len(x) <= _PROBE_ROWS:
                 raise
             try:
                 shape = method.output_shape(state, x)
@@ -137,22 +141,26 @@ class InputChecks:
         holdout.check_can_calibrate(self.learner.likelihood, source)
         if not self.rows_apart:
             raise InvalidInput(
-                "calibrate=True holds out rows, but the network needs all rows together"
+                "calibrate=True holds out rows, but the network needs all rows of a batch "
+                "together: use calibrate=False"
             )
 
     def batches(
         self, X: Any, y: Any, batch_size: int | None, *, watch: bool = False
     ) -> ArrayData | LoaderData:
-        """Return the rows of a fit in batches; ``watch`` samples rows of a data loader."""
+        """Return the rows of a fit in batches; with ``watch``, keep a sample of a loader's rows."""
         if isinstance(X, DataLoader):
             if y is not None or batch_size is not None:
-                raise ValueError("a DataLoader brings its own targets and batches")
+                raise ValueError(
+                    "a DataLoader yields targets and batches: call fit(loader) without y and "
+                    "batch_size"
+                )
             loader = LoaderData(X, self.inputs, self.format)
             return ReservoirLoader(loader, self.learner.seed) if watch else loader
         if y is None:
-            raise ValueError("fit needs targets: fit(X, y)")
+            raise ValueError("y is None, expected targets: call fit(X, y)")
         if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
-            raise ValueError(f"batch_size must be a whole number from 1, got {batch_size!r}")
+            raise ValueError(f"batch_size must be an integer of at least 1, got {batch_size!r}")
         x, targets = self.data(X, y)
         if batch_size is None:
             batch_size = min(max(len(x) // 100, 1), 32) if self.rows_apart else len(x)

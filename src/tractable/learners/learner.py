@@ -1,7 +1,7 @@
 """``Learner``: fits, updates, predicts, saves and loads, for every method.
 
-How a learner learns is defined by a ``Method`` (``tractable.learners.methods.base``), and what it
-has learned is its ``State``.  This class contains the rest: the training loop, callbacks, locking
+The learning algorithm is a ``Method`` (``tractable.learners.methods.base``), and the learned
+quantities are its ``State``.  This class contains the rest: the training loop, callbacks, locking
 and copies.  Inputs are checked by ``learner.checks``, files are in
 ``tractable.learners.serialization``, and ``learner.off_data`` widens predictions away from the
 training rows.
@@ -115,12 +115,12 @@ class Learner:
         dtype = torch.get_default_dtype() if dtype is None else dtype
         if dtype not in (torch.float32, torch.float64):
             raise TypeError(f"dtype must be torch.float32 or torch.float64, got {dtype}")
-        place = torch.device("cpu" if device is None else device)
-        network = Network(net, dtype, place)
+        target = torch.device("cpu" if device is None else device)
+        network = Network(net, dtype, target)
         chosen = make_options(type(self), self.method_class.options_class, options)
         method = self.method_class(network, copy.deepcopy(likelihood), chosen)
-        state = method.init(copy.deepcopy(likelihood).to(place), seed)
-        _set_up(self, method, state, TensorFormat.of(network.module, dtype, place))
+        state = method.init(copy.deepcopy(likelihood).to(target), seed)
+        _set_up(self, method, state, TensorFormat.of(network.module, dtype, target))
 
     def __repr__(self) -> str:
         """Return the class, the network, the likelihood, and what it was trained on."""
@@ -156,7 +156,7 @@ class Learner:
 
     @property
     def likelihood(self) -> Likelihood:
-        """The learner's copy of the likelihood, with the noise as it was inferred."""
+        """The learner's copy of the likelihood, with the inferred noise."""
         return self.method.predictive_likelihood(self.state)
 
     @property
@@ -171,7 +171,10 @@ class Learner:
         learner's buffers, such as the running statistics of batch normalization.
         """
         network = self.method.network
-        with self.lock, network.lock:  # another thread may have put Gaussians into its places
+        with (
+            self.lock,
+            network.lock,
+        ):  # another thread may have replaced its parameters by Gaussians
             module = detached_copy(network.module)
             named = {**dict(module.named_parameters()), **dict(module.named_buffers())}
             with torch.no_grad():
@@ -265,7 +268,7 @@ class Learner:
         hooks: list[Callback],
         progress: bool | None,
     ) -> None:
-        """Run the epochs that are left, until a callback stops the training."""
+        """Run the remaining epochs, or until a callback stops the training."""
         run = self.run
         if run.epoch:
             run.stopped = run.stopped or stops_on_history(hooks, self.history)
@@ -421,15 +424,15 @@ class Learner:
 
     def _outputs(self, x: Inputs, *, batch_size: int | None = 1024, **options: Any) -> Outputs:
         with self.lock:
-            found: Outputs = self.method.outputs(self.state, x, batch_size=batch_size, **options)
-            return found
+            outputs: Outputs = self.method.outputs(self.state, x, batch_size=batch_size, **options)
+            return outputs
 
     def sample(
         self, X: Any, n_samples: int = 1, *, generator: torch.Generator | None = None
     ) -> Tensor:
         """Return outputs of functions sampled from the posterior, without noise.
 
-        Within a sample all rows see the same weights.
+        All rows of a sample share the same weights.
 
         Args:
             X: inputs.
@@ -441,21 +444,21 @@ class Learner:
         """
         source = torch.default_generator if generator is None else generator
 
-        def drawn(x: Inputs) -> Tensor:
+        def sample(x: Inputs) -> Tensor:
             with self.lock:
-                found: Tensor = self.method.sample(self.state, x, n_samples, source)
-                return found
+                samples: Tensor = self.method.sample(self.state, x, n_samples, source)
+                return samples
 
-        return self._for_inputs(X, drawn)
+        return self._for_inputs(X, sample)
 
     def log_prob_gradient(self, X: Any, y: Any, **options: Any) -> Tensor:
         """Return the derivative of each row's log predictive density with respect to its inputs.
 
         Exact: the gradient learners and ``Laplace``.  Approximate: ``TAGI``, which returns the
         message of the likelihood's evidence to the mean of the input.  That is the derivative
-        through the means of all units with their variances held fixed: the effect of the input on
-        the variances, and so on the width of the prediction, is left out.  Its likelihood is the
-        one used in training, without a factor from calibration.
+        through the means of all units with their variances held fixed: it omits the effect of the
+        input on the variances, and so on the width of the prediction.  It uses the likelihood of
+        training, without a factor from calibration.
 
         Args:
             X: inputs.
@@ -477,25 +480,25 @@ class Learner:
             seed_offset: 0 to continue with the same random numbers; otherwise they come from a
                 new generator, seeded with this learner's seed plus the offset.
         """
-        twin = copy.deepcopy(self)
-        twin.history, twin.run = [], FitRun()
+        clone = copy.deepcopy(self)
+        clone.history, clone.run = [], FitRun()
         if seed_offset:
             seed = self.state.generator.initial_seed() + seed_offset
-            twin.state.generator = torch.Generator().manual_seed(seed)
-        return twin
+            clone.state.generator = torch.Generator().manual_seed(seed)
+        return clone
 
     def to(self, device: torch.device | str) -> Self:
         """Move network and state to a device and return the learner."""
         with self.lock:
             tensors, values = serialization.packed_state(self)
             tensors = {name: tensor.clone() for name, tensor in tensors.items()}
-            old, place, support = self.state, torch.device(device), self.off_data.support
-            network = Network(self.net, self.dtype, place)
+            old, target, support = self.state, torch.device(device), self.off_data.support
+            network = Network(self.net, self.dtype, target)
             self.method = self.method.on_network(network)
-            self.state = self.method.init(copy.deepcopy(old.likelihood).to(place), old.seed)
+            self.state = self.method.init(copy.deepcopy(old.likelihood).to(target), old.seed)
             serialization.restore_state(self, tensors, values)
-            self.checks.format = replace(self.checks.format, device=place)
-            self.off_data.support = None if support is None else support.to(place)
+            self.checks.format = replace(self.checks.format, device=target)
+            self.off_data.support = None if support is None else support.to(target)
         return self
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -559,15 +562,15 @@ class Learner:
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes for copies and pickles: packed state, no lock."""
         with self.lock:
-            held = {name: value for name, value in vars(self).items() if name != "lock"}
+            attributes = {name: value for name, value in vars(self).items() if name != "lock"}
             likelihood = copy.deepcopy(self.state.likelihood)
             packed = (likelihood, self.seed, *serialization.packed_state(self))
-            return {**held, "state": packed}
+            return {**attributes, "state": packed}
 
-    def __setstate__(self, held: dict[str, Any]) -> None:
+    def __setstate__(self, attributes: dict[str, Any]) -> None:
         """Restore the result of ``__getstate__``."""
-        likelihood, seed, *packed = held.pop("state")
-        vars(self).update(held)
+        likelihood, seed, *packed = attributes.pop("state")
+        vars(self).update(attributes)
         self.lock = new_lock(self)
         self.state = self.method.init(likelihood, seed)
         serialization.restore_state(self, *packed)
@@ -605,10 +608,10 @@ def reinitialized(learner: L, seed: int) -> L:
     It shares the network and the options, which is faster than to construct a learner.
     """
     likelihood = copy.deepcopy(learner.method.likelihood).to(learner.device)
-    twin = type(learner).__new__(type(learner))
+    untrained = type(learner).__new__(type(learner))
     state = learner.method.init(likelihood, seed)
-    _set_up(twin, learner.method, state, learner.checks.format)
-    return twin
+    _set_up(untrained, learner.method, state, learner.checks.format)
+    return untrained
 
 
 # --- one epoch -------------------------------------------------------------------------------
@@ -622,7 +625,7 @@ def run_epoch(
     progress: float,
     on_batch: OnBatch,
 ) -> None:
-    """Learn every row once: in one call of the method if it supports that, else by batches."""
+    """Learn from every row once: in one call of the method if supported, otherwise in batches."""
     if method.learn_epoch(state, source, order, progress, on_batch):
         return
     for batch, (x, y) in enumerate(method.batches_of(state, source, order)):

@@ -1,4 +1,4 @@
-"""What a method knows of a network's outputs at some rows: moments, draws, or several of these."""
+"""Distributions of a network's outputs: Gaussian moments, samples, or those of an ensemble."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Outputs(ABC):
 
     @abstractmethod
     def within(self) -> Tensor:
-        """Return the variance within networks, averaged over the networks of an ensemble."""
+        """Return the variance within each network, averaged over the networks of an ensemble."""
 
     @abstractmethod
     def predictive(self) -> Predictive:
@@ -74,7 +74,7 @@ class SampledOutputs(Outputs):
         return self.values.mean(0), variance if self.extra is None else variance + self.extra
 
     def within(self) -> Tensor:
-        """Return the extra variance; a sample has none of its own."""
+        """Return the extra variance; single samples have no variance."""
         return torch.zeros_like(self.values[0]) if self.extra is None else self.extra
 
     def predictive(self) -> Predictive:

@@ -1,7 +1,7 @@
-"""A learner as a file, and back: what is written, and what a file must fit.
+"""Saving and loading of learners, with checks of the contents of a file.
 
-A file names its learner, network and likelihood; only those that are known here are built, and
-nothing is built before its size was compared with what the file holds.
+A file names its learner, network and likelihood.  Only registered classes are constructed, and
+only after their size was compared with the size of the file.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _OWN = "tractable."
 _KINDS: dict[str, type[Learner]] = {}
 _ENTRIES = "dtype likelihood net history fitted flat_targets epoch scale plan training".split()
-_FEW = 1 << 10  # a whole number below this costs nothing, whatever it counts
+_SMALL = 1 << 10  # an integer up to this is accepted without comparison with the file: it is cheap
 # Names of options and tensors in files that were written before version 0.2.
 _FORMER_OPTIONS = {
     "relative_variance": "prior_variance_ratio",
@@ -63,13 +63,15 @@ def learner_name(kind: type[Learner]) -> str:
 
 def learner_class(name: Any) -> type[Learner]:
     """Return the registered learner of this name; nothing is imported."""
-    found = _KINDS.get(str(name))
-    if found is None:
-        short = [kind for known, kind in _KINDS.items() if known.split(".")[-1] == name]
-        if len(short) != 1:
-            raise InvalidModelFile(f"a {name!r} learner is unknown here")
-        found = short[0]
-    return found
+    kind = _KINDS.get(str(name))
+    if kind is not None:
+        return kind
+    kinds = [kind for known, kind in _KINDS.items() if known.split(".")[-1] == name]
+    if len(kinds) != 1:
+        raise InvalidModelFile(
+            f"unknown learner {name!r}: import the module that defines it before loading"
+        )
+    return kinds[0]
 
 
 # --- writing -----------------------------------------------------------------------------------
@@ -83,7 +85,7 @@ def write(path: str | Path, packed: tuple[Tensors, Header]) -> None:
 def pack(learner: Learner) -> tuple[Tensors, Header]:
     """Return a learner as named tensors (copies) and JSON values, for a file.
 
-    The tensors are copies: another thread may go on learning while they are written.
+    The tensors are copies, because another thread may continue training while they are written.
     """
     with learner.lock:
         tensors, header = parts(learner)
@@ -92,11 +94,11 @@ def pack(learner: Learner) -> tuple[Tensors, Header]:
 
 
 def parts(learner: Learner) -> tuple[Tensors, Header]:
-    """Return the same without copying tensors."""
+    """Return the result of ``pack`` without copying the tensors."""
     tensors, values = packed_state(learner)
-    known = learner.off_data.support
-    if known is not None:
-        tensors |= with_prefix(known.tensors(), "support/")
+    support = learner.off_data.support
+    if support is not None:
+        tensors |= with_prefix(support.tensors(), "support/")
     header = {
         "learner": learner_name(type(learner)),
         **identity(learner),
@@ -191,12 +193,12 @@ def unpack(
         tensors, header = with_current_names(tensors, header)
         written = dict(validation.check_finite(header["options"], "options"))
         given = {"net": net, "likelihood": likelihood}
-        replaced = {*options, *(name for name, ours in given.items() if ours is not None)}
+        replaced = {*options, *(name for name, part in given.items() if part is not None)}
         if net is None:
             if header["net"] is None:
                 raise InvalidModelFile(
-                    f"the architecture is not in {path} (it is not made of plain torch.nn layers "
-                    f"in nn.Sequential): give load(path, net=...)"
+                    f"{path} does not contain the architecture, because the network does not "
+                    f"consist of plain torch.nn layers in nn.Sequential: pass load(path, net=...)"
                 )
             net = module_json.build(header["net"], model_file.count_numbers(tensors))
         if likelihood is None:
@@ -207,13 +209,14 @@ def unpack(
             net, likelihood, dtype=_dtype(header["dtype"]), device=device, **{**written, **options}
         )
         restore_state(learner, tensors, header["training"])
-        _take(learner, header)
+        restore_header(learner, header)
         learner.off_data.support = _support(learner, under_prefix(tensors, "support/"))
-        (held, entries), (packed, values) = _of_learner(tensors, header, replaced), parts(learner)
-        if options:  # one given in place of the file's may add a part of the state, or drop one
-            names = held.keys() & packed.keys()
-            held, packed = ({n: of[n] for n in names} for of in (held, packed))
-        validation.check_roundtrip((held, entries), (packed, values))
+        stored, entries = _learner_parts(tensors, header, replaced)
+        packed, values = parts(learner)
+        if options:  # an option that replaces one of the file may add or remove tensors
+            names = stored.keys() & packed.keys()
+            stored, packed = ({n: source[n] for n in names} for source in (stored, packed))
+        validation.check_roundtrip((stored, entries), (packed, values))
     return learner
 
 
@@ -234,22 +237,19 @@ def resume(learner: Learner, path: str | Path, planned: FitRun) -> FitRun:
     with model_file.as_invalid_file(path):
         tensors, header = with_current_names(tensors, header)
         written = FitRun.from_header(header)
-    problem = _other(learner, header) or planned.differs(written)
+    problem = _difference(learner, header) or planned.differs(written)
     if problem is not None:
         raise ValueError(f"cannot resume from {path}: {problem}")
     with model_file.as_invalid_file(path):
-        twin = copy.deepcopy(learner)
-        twin.state = twin.method.init(copy.deepcopy(learner.state.likelihood), learner.seed)
-        restore_state(twin, tensors, header["training"])
-        _take(twin, header)
-        twin.off_data.support = _support(twin, under_prefix(tensors, "support/"))
-        validation.check_roundtrip(_of_learner(tensors, header, set()), parts(twin))
-    learner.state, learner.history, learner.off_data.support = (
-        twin.state,
-        twin.history,
-        twin.off_data.support,
-    )
-    learner.fitted, learner.checks.flat_targets = twin.fitted, twin.checks.flat_targets
+        restored = copy.deepcopy(learner)
+        restored.state = _initial_state(learner)
+        restore_state(restored, tensors, header["training"])
+        restore_header(restored, header)
+        restored.off_data.support = _support(restored, under_prefix(tensors, "support/"))
+        validation.check_roundtrip(_learner_parts(tensors, header, set()), parts(restored))
+    learner.state, learner.history = restored.state, restored.history
+    learner.off_data.support = restored.off_data.support
+    learner.fitted, learner.checks.flat_targets = restored.fitted, restored.checks.flat_targets
     written.fingerprint = planned.fingerprint
     return written
 
@@ -259,19 +259,24 @@ def load_state_dict(learner: Learner, state_dict: Tensors) -> None:
     with model_file.as_invalid_file("state_dict"):
         tensors = dict(state_dict)
         values = json.loads(bytes(tensors.pop("_extra_state").tolist()))
-        twin = copy.deepcopy(learner)
-        twin.state = twin.method.init(copy.deepcopy(learner.state.likelihood), learner.seed)
-        restore_state(twin, tensors, values)
-        twin.off_data.support = _support(twin, under_prefix(tensors, "support/"))
+        restored = copy.deepcopy(learner)
+        restored.state = _initial_state(learner)
+        restore_state(restored, tensors, values)
+        restored.off_data.support = _support(restored, under_prefix(tensors, "support/"))
     with learner.lock:
-        learner.state, learner.fitted = twin.state, True
-        learner.off_data.support = twin.off_data.support
+        learner.state, learner.fitted = restored.state, True
+        learner.off_data.support = restored.off_data.support
 
 
-def _of_learner(tensors: Tensors, header: Header, without: set[str]) -> tuple[Tensors, Header]:
+def _initial_state(learner: Learner) -> Any:
+    """Return a new state of the learner's method, to restore a file into."""
+    return learner.method.init(copy.deepcopy(learner.state.likelihood), learner.seed)
+
+
+def _learner_parts(tensors: Tensors, header: Header, without: set[str]) -> tuple[Tensors, Header]:
     """Return the parts of a file that its learner must reproduce.
 
-    The file may be one of an estimator, which has more.
+    The file of an estimator has further parts.
     """
     roots = ("state/", "likelihood/", "training/", "support/")
     own = {k: t for k, t in tensors.items() if k == "generator" or k.startswith(roots)}
@@ -281,27 +286,28 @@ def _of_learner(tensors: Tensors, header: Header, without: set[str]) -> tuple[Te
     return own, entries
 
 
-def _other(learner: Learner, header: Header) -> str | None:
+def _difference(learner: Learner, header: Header) -> str | None:
     """Return how a checkpoint differs from this learner, as text; None if it does not."""
     name = learner_name(type(learner))
     if header.get("learner") != name:
-        return f"it holds a {header.get('learner')!r} learner, this is a {name}"
+        return f"it contains a {header.get('learner')!r} learner, expected {name}"
     mine: dict[str, Any] = json.loads(json.dumps(identity(learner)))
     for what in ("dtype", "net", "options", "likelihood"):
         theirs = header.get(what)
         if what == "net" and None in (theirs, mine[what]):
-            continue  # a network that JSON cannot say: shapes are compared later
+            continue  # JSON cannot represent the network: its shapes are compared later
         if theirs == mine[what]:
             continue
         if isinstance(theirs, dict) and what != "net":
             for key, value in mine[what].items():
                 if theirs.get(key) != value:
-                    return f"its {what} has {key} = {theirs.get(key)!r}, this one {value!r}"
-        return f"its {what} is not the one of this learner"
+                    return f"its {what} has {key} = {theirs.get(key)!r}, expected {value!r}"
+        return f"its {what} differs from that of this learner"
     return None
 
 
-def _take(learner: Learner, header: Header) -> None:
+def restore_header(learner: Learner, header: Header) -> None:
+    """Copy history, progress and the form of the targets from a header, checked."""
     history = validation.require_type(header["history"], list, "history")
     for record in history:
         for value in validation.require_type(record, dict, "a record of the history").values():
@@ -320,21 +326,23 @@ def likelihood_of(config: dict[str, Any], tensors: dict[str, Tensor]) -> Likelih
     name = str(config.pop("name"))
     kind = getattr(likelihoods, name, None)
     if not (isinstance(kind, type) and issubclass(kind, Likelihood)):
-        raise InvalidModelFile(f"unknown likelihood {name!r}: give load(path, likelihood=...)")
-    held = under_prefix(tensors, "likelihood/").values()
-    room = max([_FEW, *(size for tensor in held for size in tensor.shape)])
-    for key, value in _whole_numbers(config):
-        validation.require_at_most(value, room, key)
+        raise InvalidModelFile(
+            f"unknown likelihood {name!r} in the file: pass load(path, likelihood=...)"
+        )
+    buffers = under_prefix(tensors, "likelihood/").values()
+    limit = max([_SMALL, *(size for tensor in buffers for size in tensor.shape)])
+    for key, value in _integers(config):
+        validation.require_at_most(value, limit, key)
     built: Likelihood = kind(**config)
     return built
 
 
-def _whole_numbers(values: dict[str, Any]) -> Iterator[tuple[str, int]]:
+def _integers(values: dict[str, Any]) -> Iterator[tuple[str, int]]:
     """Yield the integer arguments of a likelihood and of its parts."""
     for key, value in values.items():
         for inner in value if isinstance(value, list) else [value]:
             if isinstance(inner, dict):
-                yield from _whole_numbers(inner)
+                yield from _integers(inner)
             elif isinstance(inner, int) and not isinstance(inner, bool):
                 yield key, inner
 
@@ -342,5 +350,5 @@ def _whole_numbers(values: dict[str, Any]) -> Iterator[tuple[str, int]]:
 def _dtype(name: Any) -> torch.dtype:
     known = {"float32": torch.float32, "float64": torch.float64}
     if name not in known:
-        raise InvalidModelFile(f"unknown dtype {name!r} in the file")
+        raise InvalidModelFile(f"dtype in the file is {name!r}, expected float32 or float64")
     return known[name]
