@@ -1,4 +1,4 @@
-"""Run benchmarks and write what they found to ``benchmarks/results/bench.json``.
+"""Run benchmarks and write the results to ``benchmarks/results/bench.json``.
 
     python -m benchmarks            all of them
     python -m benchmarks steps      only some
@@ -35,7 +35,7 @@ NAMES = (
 
 
 def main() -> None:
-    """Run each benchmark, print its report and keep its metrics."""
+    """Run each benchmark, print its report and store its metrics."""
     parser = argparse.ArgumentParser(description="Step times and memory.")
     parser.add_argument("names", nargs="*", default=list(NAMES))
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")

@@ -1,4 +1,4 @@
-"""Steps of this checkout against those of another one, in turns, as ratios.
+"""Compare the step times of this checkout with those of another one, as ratios.
 
     git worktree add ../before COMMIT
     python -m benchmarks.against ../before/src
@@ -39,7 +39,7 @@ def fastest(step: Callable[[], Any], times: int, rounds: int = 15) -> float:
 
 
 def measure() -> dict[str, float]:
-    """All steps of the installed library."""
+    """Return all timed steps of the installed library."""
     import torch
     from torch import nn
 
@@ -111,7 +111,7 @@ def measure() -> dict[str, float]:
 
 
 def run(source: Path) -> dict[str, float]:
-    """Measure another checkout, in a process of its own."""
+    """Measure another checkout in a separate process."""
     environment = {**os.environ, "PYTHONPATH": str(source.resolve()), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-W", "ignore", str(Path(__file__).resolve()), "--measure"]
     text = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
@@ -120,11 +120,11 @@ def run(source: Path) -> dict[str, float]:
 
 
 def main() -> None:
-    """Compare, print a table, write the results."""
+    """Compare both checkouts, print a table and write the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("before", nargs="?", type=Path, help="folder src of the other checkout")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--measure", action="store_true", help="measure what is on the path")
+    parser.add_argument("--measure", action="store_true", help="measure the installed library")
     options = parser.parse_args()
     if options.measure:
         print(json.dumps(measure()))

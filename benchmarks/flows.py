@@ -1,10 +1,10 @@
-"""Steps of a spline flow: Backprop and Bayes by Backprop beside zuko's own loops, in one run.
+"""Steps of a spline flow: Backprop and Bayes by Backprop compared with loops of zuko.
 
-Medians of CPU time at one thread, measured in turns: others on the machine count for little.
+Medians of CPU time at one thread, measured in alternation to reduce the effect of other processes.
 
     python -m benchmarks flows
 
-Wanted: Bayes by Backprop over a flow in at most 1.2 times zuko's Bayesian loop.
+Target: Bayes by Backprop over a flow in at most 1.2 times zuko's Bayesian loop.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PRIOR_VARIANCE = 1.0
 
 
 def theirs(bayesian: bool) -> Callable[[Tensor], None]:
-    """A step of the loop that zuko's documentation shows."""
+    """Return a step of the loop in zuko's documentation."""
     net = zuko.flows.NSF(COLUMNS, transforms=3, hidden_features=(64, 64))
     if not bayesian:
         optimizer = torch.optim.Adam(net.parameters(), 1e-3)
@@ -53,7 +53,7 @@ def theirs(bayesian: bool) -> Callable[[Tensor], None]:
 
 
 def ours(kind: Any) -> Callable[[Tensor], None]:
-    """A step of one of our learners."""
+    """Return a step of one of our learners."""
     learner = kind(DensityModule(neural_spline_flow(COLUMNS)), tr.likelihoods.LogDensity(), seed=0)
     empty = torch.zeros(BATCH, 1)
 
@@ -64,7 +64,7 @@ def ours(kind: Any) -> Callable[[Tensor], None]:
 
 
 def main() -> dict[str, Any]:
-    """Milliseconds of a step, and ratios."""
+    """Return milliseconds per step, and ratios."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
     rows = torch.randn(ROWS, COLUMNS)
@@ -91,10 +91,10 @@ def main() -> dict[str, Any]:
 
 
 def report(found: dict[str, Any]) -> str:
-    """The table."""
+    """Return the table."""
     lines = [f"{'a step of a spline flow':28}{'ms':>8}{'to zuko':>10}"]
     for name, scores in found.items():
         ratio = f"{scores['ratio']:.2f}" if "ratio" in scores else ""
         lines.append(f"{name:28}{scores['ms']:8.2f}{ratio:>10}")
-    lines.append(f"wanted: Bayes by Backprop at most {LIMIT} times zuko's loop")
+    lines.append(f"target: Bayes by Backprop at most {LIMIT} times zuko's loop")
     return "\n".join(lines)

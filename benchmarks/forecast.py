@@ -1,9 +1,9 @@
-"""A stream of values into a forecaster: time of an update, and memory along the way.
+"""Stream values into a forecaster: time of an update, and memory over the stream.
 
     python -m benchmarks forecast                        a million updates
     python -m benchmarks.forecast 100000                 so many, without a record
 
-Every value is compared with what was forecast of it, remembered, and learnt from.
+Every value is compared with its forecast, stored and used for an update.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HORIZON, LAGS = 4, 24
 
 
 def main(updates: int = UPDATES) -> dict[str, Any]:
-    """Kilobytes at ten places of the stream, microseconds an update, and coverage at the end."""
+    """Return kilobytes at ten points, microseconds per update, and the final coverage."""
     torch.set_num_threads(1)
     generator = np.random.default_rng(0)
 
@@ -55,7 +55,7 @@ def main(updates: int = UPDATES) -> dict[str, Any]:
 
 
 def report(found: dict[str, Any]) -> str:
-    """What was found, in lines."""
+    """Return the results as lines of text."""
     return "\n".join(f"{name}: {value}" for name, value in found.items())
 
 

@@ -1,8 +1,8 @@
-"""Epochs of graph convolutions on Cora: Backprop and TAGI here, and PyG's own loop, in one run.
+"""Epochs of graph convolutions on Cora: Backprop, TAGI, and PyG's own loop, in one run.
 
 One epoch is one step by the 140 labelled papers.  PyG computes the whole graph, as its examples do,
-with the normalised adjacency kept; it is left out where it is not installed.  Medians of CPU time,
-measured in turns.
+with the normalized adjacency cached; it is left out where it is not installed.  Figures are medians
+of CPU time, measured in alternation.
 
     python -m benchmarks.graphs
 """
@@ -19,12 +19,12 @@ from torch import nn
 from benchmarks.sequences import medians
 
 WIDTH, DROP = 16, 0.5
-WANTED = {"Backprop": 1.0, "TAGI": 4.0}
-"""At most so many times PyG's epoch."""
+TARGETS = {"Backprop": 1.0, "TAGI": 4.0}
+"""Maximum ratio to PyG's epoch."""
 
 
 def pyg_step(data: Any) -> Callable[[], None] | None:
-    """One epoch as PyG's example of a graph convolution has it."""
+    """Return one epoch of PyG's example of a graph convolution."""
     try:
         from torch_geometric.nn import GCNConv
     except ImportError:
@@ -48,7 +48,7 @@ def pyg_step(data: Any) -> Callable[[], None] | None:
 
 
 def main(times: int = 60) -> dict[str, Any]:
-    """Milliseconds of an epoch of each."""
+    """Return milliseconds per epoch of each implementation."""
     import tractable as tr
     from tractable import graphs as G
     from tractable.data import planetoid
@@ -85,14 +85,14 @@ def main(times: int = 60) -> dict[str, Any]:
 
 
 def report(figures: dict[str, Any]) -> str:
-    """Figures as lines of text."""
+    """Return the figures as lines of text."""
     times = figures["milliseconds"]
     base = times.get("PyG")
     lines = []
     for name, value in times.items():
         ratio = "" if base is None else f", {value / base:.2f} of PyG's"
-        wanted = f" (wanted {WANTED[name]:g})" if name in WANTED else ""
-        lines.append(f"Cora, one epoch, {name}: {value:.2f} ms{ratio}{wanted}")
+        target = f" (target {TARGETS[name]:g})" if name in TARGETS else ""
+        lines.append(f"Cora, one epoch, {name}: {value:.2f} ms{ratio}{target}")
     return "\n".join(lines)
 
 

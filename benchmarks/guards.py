@@ -1,4 +1,4 @@
-"""What the guards against wild readings cost an update of clean rows, by both engines.
+"""Cost of the outlier safeguards in an update with clean rows, for both engines.
 
 A robust learner and one that is not learn the same clean rows in turns, each some updates at a
 time, by processor time.  What counts is the median over the turns of their ratio: both meet the
@@ -13,8 +13,8 @@ from collections.abc import Callable
 from itertools import cycle
 from typing import Any
 
-WANTED = 1.03
-"""Ratio of an update with the guards to one without."""
+TARGET = 1.03
+"""Target: ratio of an update with the safeguards to one without."""
 CASES = (
     ("native", (64, 64), 1, 100),
     ("native", (64, 64), 32, 50),
@@ -22,12 +22,12 @@ CASES = (
     ("torch", (64, 64), 32, 10),
     ("torch", (400, 400), 32, 3),
 )
-"""Engine, hidden layers, rows of an update, updates in a turn."""
+"""Engine, hidden layers, rows per update, updates per turn."""
 COLUMNS, ROWS = 10, 1_000
 
 
 def steps_of(engine: str, hidden: tuple[int, ...], batch: int) -> dict[str, Callable[[], None]]:
-    """One update of clean rows, with the guards and without, after three epochs."""
+    """Return an update with clean rows, with or without safeguards, after three epochs."""
     import torch
     from torch import nn
 
@@ -54,7 +54,7 @@ def steps_of(engine: str, hidden: tuple[int, ...], batch: int) -> dict[str, Call
 def in_turns(
     steps: dict[str, Callable[[], None]], updates: int, turns: int
 ) -> dict[str, float | int]:
-    """Microseconds of an update by each, and the median of their ratios."""
+    """Return microseconds per update of each, and the median of their ratios."""
     times: dict[str, list[float]] = {name: [] for name in steps}
     for turn in range(turns):
         for name in sorted(steps, reverse=bool(turn % 2)):
@@ -68,7 +68,7 @@ def in_turns(
 
 
 def main(turns: int = 100) -> dict[str, Any]:
-    """Measure all cases at one thread; returns the figures."""
+    """Measure all cases at one thread and return the figures."""
     import torch
 
     torch.set_num_threads(1)
@@ -80,9 +80,9 @@ def main(turns: int = 100) -> dict[str, Any]:
 
 
 def report(figures: dict[str, Any]) -> str:
-    """Figures as lines of text."""
+    """Return the figures as lines of text."""
     return "\n".join(
         f"update, {name}: robust {row['robust']:.1f} µs, plain {row['plain']:.1f} µs of processor "
-        f"time, ratio {row['ratio']:.3f} (wanted {WANTED})"
+        f"time, ratio {row['ratio']:.3f} (target {TARGET})"
         for name, row in figures.items()
     )

@@ -1,4 +1,4 @@
-"""The two speeds that inference promises.
+"""Check two bounds on the cost of inference.
 
 * An attack of 1,000 MNIST images with 100 iterations costs less than 100 steps of TAGI over the
   same images plus 10 %.
@@ -23,7 +23,7 @@ from tractable_studies.images.run import mnist_cnn
 
 
 def best_of(run: Callable[[], object], repeats: int) -> float:
-    """Processor seconds of the fastest of several runs: other processes only make it slower."""
+    """Return processor seconds of the fastest of several runs; load only makes runs slower."""
     seconds = []
     for _ in range(repeats):
         started = time.process_time()
@@ -33,9 +33,9 @@ def best_of(run: Callable[[], object], repeats: int) -> float:
 
 
 def attack_against_training(images: int) -> tuple[float, float]:
-    """Seconds of 100 iterations of an attack that never succeeds, and of 100 training steps.
+    """Return seconds of 100 iterations of an attack that never succeeds and of 100 steps.
 
-    Every iteration then costs the same, so 100 are reckoned from 2 and 6 of them.
+    Every iteration then costs the same, so 100 are extrapolated from 2 and 6 of them.
     """
     generator = torch.Generator().manual_seed(0)
     x = torch.rand(images, 1, 28, 28, generator=generator)
@@ -43,7 +43,7 @@ def attack_against_training(images: int) -> tuple[float, float]:
     likelihood = tr.likelihoods.Categorical(10, tree="published", link="normal", sigma=0.1)
     model = tr.TAGI(mnist_cnn(), likelihood).update(x[:10], y[:10])
     far = (model.predict(x).labels + 1) % 10
-    # A prior so narrow that no image is fooled: every iteration has all images.
+    # With such a narrow prior no attack succeeds, so every iteration has all images.
     few, more = (
         best_of(lambda n=n: attack(model, x, far, input_std=1e-6, steps=n), 2) for n in (2, 6)
     )
@@ -51,7 +51,7 @@ def attack_against_training(images: int) -> tuple[float, float]:
 
 
 def derivatives_against_forward(*activations: type[nn.Module]) -> tuple[float, float]:
-    """Seconds of derivatives and of a forward pass of moments, for 1,024 inputs."""
+    """Return seconds of derivatives and of a forward pass of moments, for 1,024 inputs."""
     a, b, c = activations
     net = nn.Sequential(
         nn.Linear(23, 128), a(), nn.Linear(128, 128), b(), nn.Linear(128, 128), c(),
@@ -68,7 +68,7 @@ def derivatives_against_forward(*activations: type[nn.Module]) -> tuple[float, f
 
 
 def main(images: int = 1000) -> dict[str, Any]:
-    """Measure both; returns the ratios."""
+    """Measure both and return the ratios."""
     torch.set_num_threads(1)
     figures: dict[str, Any] = {}
     for activations in ((nn.Tanh, nn.ReLU, nn.ReLU), (nn.Tanh, nn.Tanh, nn.Tanh)):
@@ -85,17 +85,17 @@ def main(images: int = 1000) -> dict[str, Any]:
 
 
 def report(figures: dict[str, Any]) -> str:
-    """Figures as lines of text."""
+    """Return the figures as lines of text."""
     attack = figures["attack"]
     return "\n".join(
         [
             f"{name}, 3 x 128 units: {row['ms']:.1f} ms = {row['forward_passes']:.1f} forward "
-            "passes (at most 5 wanted)"
+            "passes (target: at most 5)"
             for name, row in figures.items()
             if name != "attack"
         ]
         + [
             f"attack of {attack['images']} images, 100 iterations: {attack['seconds']:.0f} s = "
-            f"{attack['of_100_training_steps']:.2f} of 100 training steps (at most 1.10 wanted)"
+            f"{attack['of_100_training_steps']:.2f} of 100 training steps (target: at most 1.10)"
         ]
     )

@@ -1,4 +1,4 @@
-"""``tr.Laplace`` beside laplace-torch, at the same weights: test log-likelihood and seconds.
+"""Compare ``tr.Laplace`` with laplace-torch at the same weights: log-likelihood and time.
 
 One network is trained per case and handed to both, with the same noise, so that both linearize at
 the same place; then each computes its curvature, tunes one prior precision by the evidence and
@@ -41,11 +41,11 @@ Data = tuple[Tensor, Tensor, Tensor, Tensor]
 Predict = Callable[[nn.Module, float, str, Data], Tensor]
 
 
-# --- the two ----------------------------------------------------------------------------------
+# --- the two libraries -------------------------------------------------------------------------
 
 
 def ours(net: nn.Module, sigma: float, structure: str, data: Data) -> Tensor:
-    """Log-likelihood of every test row, by this library."""
+    """Return the log-likelihood of every test row by this library."""
     x, y, x_test, y_test = data
     likelihood = tr.likelihoods.Normal(sigma) if sigma else tr.likelihoods.Softmax(10)
     options: Any = {"structure": structure, "refine": 0, "init": "net", "dtype": x.dtype}
@@ -61,7 +61,7 @@ def ours(net: nn.Module, sigma: float, structure: str, data: Data) -> Tensor:
 
 
 def theirs(net: nn.Module, sigma: float, structure: str, data: Data) -> Tensor:
-    """The same by laplace-torch, with its defaults for backend and tuning."""
+    """Return the same by laplace-torch, with its defaults for backend and tuning."""
     from laplace import Laplace
 
     x, y, x_test, y_test = data
@@ -90,14 +90,14 @@ def theirs(net: nn.Module, sigma: float, structure: str, data: Data) -> Tensor:
 def trained(
     net: nn.Module, likelihood: Any, x: Tensor, y: Tensor, epochs: int, **options: Any
 ) -> Any:
-    """A point estimate with a standard normal prior."""
+    """Fit a point estimate with a standard normal prior."""
     size = options.pop("batch_size")
     model = tr.Backprop(net, likelihood, prior=tr.priors.Normal(1.0), dtype=x.dtype, **options)
     return model.fit(x, y, epochs=epochs, batch_size=size, progress=False)
 
 
 def table(name: str, split: int) -> tuple[nn.Module, float, Data, int]:
-    """A trained network, its noise, standardised rows, and the chosen number of epochs."""
+    """Return a trained network, its noise, standardized rows, and the chosen epochs."""
     x, y, x_test, y_test = uci(name, dtype=torch.float64).split(split)
     inputs, targets = Standardizer.fit(x), Standardizer.fit(y)
     x, x_test = inputs.transform(x), inputs.transform(x_test)
@@ -118,7 +118,7 @@ def table(name: str, split: int) -> tuple[nn.Module, float, Data, int]:
 
 
 def digits() -> tuple[nn.Module, float, Data, int]:
-    """The same for MNIST; one number of epochs."""
+    """Return the same for MNIST, with a fixed number of epochs."""
     held = mnist()
     x, x_test = held.train_images.flatten(1), held.test_images.flatten(1)
     data = (x, held.train_labels, x_test, held.test_labels)
@@ -134,7 +134,7 @@ def digits() -> tuple[nn.Module, float, Data, int]:
 def in_turns(
     case: tuple[nn.Module, float, Data, int], structure: str, first: int, rounds: int = 3
 ) -> dict[str, tuple[Tensor, float]]:
-    """Log-likelihoods of the test rows, and the least seconds of some rounds."""
+    """Return log-likelihoods of the test rows, and the shortest duration of some rounds."""
     net, sigma, data, _ = case
     both: list[tuple[str, Predict]] = [("tractable", ours), ("laplace-torch", theirs)]
     found: dict[str, tuple[Tensor, float]] = {}
@@ -148,7 +148,7 @@ def in_turns(
 
 
 def summary(values: Tensor, seconds: list[float]) -> dict[str, float]:
-    """Mean and standard error, and the mean of the seconds."""
+    """Return mean and standard error, and the mean duration."""
     error = values.double().std() / len(values) ** 0.5
     return {
         "log_likelihood": round(float(values.double().mean()), 4),
@@ -158,7 +158,7 @@ def summary(values: Tensor, seconds: list[float]) -> dict[str, float]:
 
 
 def of_tables(name: str, splits: int) -> dict[str, Any]:
-    """Means over splits."""
+    """Return means over splits."""
     cases = [table(name, split) for split in range(splits)]
     result: dict[str, Any] = {"epochs": [case[3] for case in cases]}
     for structure in STRUCTURES:
@@ -173,7 +173,7 @@ def of_tables(name: str, splits: int) -> dict[str, Any]:
 
 
 def of_digits() -> dict[str, Any]:
-    """Means over test rows."""
+    """Return means over test rows."""
     run = in_turns(digits(), "last_layer", 0, rounds=1)
     gap = (run["tractable"][0] - run["laplace-torch"][0]).abs().max()
     print(f"mnist: largest difference of a row {float(gap):.2g}")
@@ -181,7 +181,7 @@ def of_digits() -> dict[str, Any]:
 
 
 def main() -> None:
-    """Compare and write the results."""
+    """Run the comparison and write the results."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/laplace.json"))

@@ -1,4 +1,4 @@
-"""What a likelihood costs: steps of TAGI under others than the normal one, as ratios to it.
+"""Cost of likelihoods: steps of TAGI as ratios to the step with the normal likelihood.
 
 The same network but for its outputs, the same rows, the same engine; the shortest of many steps,
 measured in turns by the time that the thread itself computes, as far as a busy machine lets it.
@@ -12,12 +12,12 @@ from collections.abc import Callable
 from typing import Any
 
 COLUMNS, WIDTH, BATCH = 10, 64, 32
-WANTED = {"Poisson": 1.3, "Mixture(5)": 2.0}
-"""Times the normal step, at most, on every engine that serves both."""
+TARGETS = {"Poisson": 1.3, "Mixture(5)": 2.0}
+"""Maximum ratio to the normal step, on every engine that supports the likelihood."""
 
 
 def steps(engine: str) -> dict[str, Callable[[], None]]:
-    """One update of a batch, by likelihood; those that the engine does not serve are left out."""
+    """Return one update by likelihood, without those that the engine does not support."""
     import torch
     from torch import nn
 
@@ -55,7 +55,7 @@ def steps(engine: str) -> dict[str, Callable[[], None]]:
 
 
 def shortest(steps: dict[str, Callable[[], None]], seconds: float) -> dict[str, float]:
-    """Shortest step in milliseconds, measured in turns; time of this thread, not of the clock."""
+    """Return the shortest step in milliseconds of thread time, measured in alternation."""
     for step in steps.values():
         for _ in range(5):
             step()
@@ -71,7 +71,7 @@ def shortest(steps: dict[str, Callable[[], None]], seconds: float) -> dict[str, 
 
 
 def main(seconds: float = 20.0) -> dict[str, Any]:
-    """Measure both engines; returns milliseconds."""
+    """Measure both engines and return milliseconds."""
     import torch
 
     torch.set_num_threads(1)
@@ -79,11 +79,11 @@ def main(seconds: float = 20.0) -> dict[str, Any]:
 
 
 def report(figures: dict[str, Any]) -> str:
-    """Figures as lines of text."""
+    """Return the figures as lines of text."""
     lines = []
     for engine, found in figures.items():
         for name, value in found.items():
-            ratio, wanted = value / found["Normal"], WANTED.get(name)
-            verdict = "" if wanted is None else f"  (wanted {wanted}: {ratio <= wanted})"
+            ratio, target = value / found["Normal"], TARGETS.get(name)
+            verdict = "" if target is None else f"  (target {target}: {ratio <= target})"
             lines.append(f"{engine:7} {name:22} {value:7.3f} ms  {ratio:.2f}{verdict}")
     return "\n".join(lines)

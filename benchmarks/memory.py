@@ -1,4 +1,4 @@
-"""Peak memory of a training step, TAGI beside plain PyTorch.
+"""Peak memory of a training step of TAGI, compared with plain PyTorch.
 
 Each is measured in a process of its own (on Linux): the highest resident size while stepping, less
 the size once everything is imported and the network has run on a single row.
@@ -15,11 +15,11 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 BATCHES = {"mlp_mnist": 1024, "cnn_mnist": 128}
-"""Batches that are large enough for the step to stand out of the interpreter's own memory."""
+"""Batch sizes large enough that the memory of a step exceeds that of the interpreter."""
 
 
 def measure(kind: str, name: str) -> int:
-    """Kilobytes that stepping adds to the highest resident size of this process."""
+    """Return the increase of the peak resident size of this process by steps, in kilobytes."""
     import torch
 
     from benchmarks.networks import CASES, sgd_step, tagi_step
@@ -30,7 +30,7 @@ def measure(kind: str, name: str) -> int:
     small = make(replace(case, batch=1))
     for _ in range(3):
         small()
-    Path("/proc/self/clear_refs").write_text("5")  # forget the highest size so far
+    Path("/proc/self/clear_refs").write_text("5")  # reset the peak memory
     before = status("VmRSS")
     step = make(replace(case, batch=BATCHES[name]))
     for _ in range(5):
@@ -39,7 +39,7 @@ def measure(kind: str, name: str) -> int:
 
 
 def status(field: str) -> int:
-    """A size of this process, in kilobytes."""
+    """Return a size of this process, in kilobytes."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(field):
             return int(line.split()[1])
@@ -47,7 +47,7 @@ def status(field: str) -> int:
 
 
 def main() -> dict[str, Any]:
-    """Measure each case in a fresh process; returns megabytes and their ratio."""
+    """Measure each case in a new process; return megabytes and their ratio."""
     figures: dict[str, Any] = {}
     for name in BATCHES:
         used = {}
@@ -65,10 +65,10 @@ def main() -> dict[str, Any]:
 
 
 def report(figures: dict[str, Any]) -> str:
-    """Figures as lines of text."""
+    """Return the figures as lines of text."""
     return "\n".join(
         f"{name:10s} peak memory: TAGI {row['tagi']:.0f} MB, SGD {row['sgd']:.0f} MB, "
-        f"ratio {row['ratio']:.2f} (at most 3 wanted)"
+        f"ratio {row['ratio']:.2f} (target: at most 3)"
         for name, row in figures.items()
     )
 

@@ -31,28 +31,28 @@ CASES: dict[str, tuple[tuple[int, ...], int]] = {
     "784-400-400-11 batch 1": ((784, 400, 400, 11), 1),
     "784-400-400-11 batch 128": ((784, 400, 400, 11), 128),
 }
-WANTED = {"1-64-64-1 batch 1": 10.0, "13-50-50-1 batch 1": 5.0}
-"""Microseconds per update that the kernel may need at most."""
+TARGETS = {"1-64-64-1 batch 1": 10.0, "13-50-50-1 batch 1": 5.0}
+"""Maximum microseconds per update of the kernel."""
 OVER_COMPILED = {"17-128-128-128-1 batch 16": 3.0}
 SCALING = 1.8
 TURNS = 7
 
 
 def data(sizes: tuple[int, ...], rows: int) -> tuple[Tensor, Tensor]:
-    """Random inputs and targets."""
+    """Return random inputs and targets."""
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(rows, sizes[0], generator=generator)
     return x, torch.randn(rows, sizes[-1], generator=generator)
 
 
 def learner(sizes: tuple[int, ...], seed: int = 0, **options: Any) -> tr.TAGI:
-    """A regression learner that infers its noise."""
+    """Return a regression learner that infers its noise."""
     likelihood = tr.likelihoods.Normal(None, sizes[-1])
     return tr.TAGI(mlp(*sizes), likelihood, seed=seed, **options)
 
 
 def updates(sizes: tuple[int, ...], batch: int) -> dict[str, float]:
-    """Microseconds per update within an epoch, for each engine."""
+    """Return microseconds per update within an epoch, for each engine."""
     models = {
         "native": (learner(sizes, engine="native"), 2_000 if batch == 1 else 200),
         "auto": (learner(sizes), 200),
@@ -74,7 +74,7 @@ def updates(sizes: tuple[int, ...], batch: int) -> dict[str, float]:
 
 
 def single(sizes: tuple[int, ...] = (13, 50, 50, 1)) -> dict[str, float]:
-    """Microseconds of ``update`` and ``predict`` of one row, with all that Python adds."""
+    """Return microseconds of ``update`` and ``predict`` of one row, called from Python."""
     figures = {}
     x, y = data(sizes, 1)
     for engine in ("native", "torch"):
@@ -94,7 +94,7 @@ def single(sizes: tuple[int, ...] = (13, 50, 50, 1)) -> dict[str, float]:
 
 
 def scaling(threads: int = 2) -> dict[str, float]:
-    """How many times faster two cores fit several independent networks."""
+    """Return the speedup by two cores for several independent networks."""
     sizes = (13, 50, 50, 1)
     x, y = data(sizes, 60_000)  # long enough that starting the threads does not count
     best: dict[int, float] = {}
@@ -109,7 +109,7 @@ def scaling(threads: int = 2) -> dict[str, float]:
 
 
 def memory(total: int = 1_000_000) -> dict[str, float]:
-    """Growth of the process in kilobytes over a million updates, in epochs and one by one."""
+    """Return the memory growth in kilobytes over a million updates, in epochs and single."""
     sizes = (13, 50, 50, 1)
     model = learner(sizes, engine="native")
     x, y = data(sizes, 10_000)
@@ -134,7 +134,7 @@ def memory(total: int = 1_000_000) -> dict[str, float]:
 
 
 def main() -> dict[str, Any]:
-    """Measure everything; returns the figures."""
+    """Measure all cases and return the figures."""
     torch.set_num_threads(1)
     return {
         "machine": versions.describe(),
@@ -146,16 +146,16 @@ def main() -> dict[str, Any]:
 
 
 def report(figures: dict[str, Any]) -> str:
-    """Figures as lines of text."""
+    """Return the figures as lines of text."""
     lines = [f"kernel {figures['machine']['kernel']}, {figures['machine']['instruction set']}"]
     lines.append(f"{'µs per update':28s} native     auto    eager  compiled  compiled / native")
     for name, row in figures["updates"].items():
         gain = row["compiled"] / row["native"]
         note = ""
-        if name in WANTED:
-            note = f"  (wanted: native at most {WANTED[name]:.0f})"
+        if name in TARGETS:
+            note = f"  (target: native at most {TARGETS[name]:.0f})"
         if name in OVER_COMPILED:
-            note = f"  (wanted: at least {OVER_COMPILED[name]:.0f})"
+            note = f"  (target: at least {OVER_COMPILED[name]:.0f})"
         lines.append(
             f"{name:28s} {row['native']:6.1f} {row['auto']:8.1f} {row['eager']:8.1f} "
             f"{row['compiled']:9.1f} {gain:8.1f}{note}"
@@ -168,7 +168,7 @@ def report(figures: dict[str, Any]) -> str:
     )
     lines.append(
         f"four networks on two cores: {figures['scaling']['times']:.2f} times as fast as on one "
-        f"(wanted {SCALING})"
+        f"(target {SCALING})"
     )
     lines.append(
         f"memory over {figures['memory']['updates']:.0f} updates: "

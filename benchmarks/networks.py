@@ -1,4 +1,4 @@
-"""The networks that are timed, and one training step of each by TAGI and by plain PyTorch."""
+"""The timed networks, and one training step of each by TAGI and by plain PyTorch."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Case:
     outputs: int
 
     def data(self) -> tuple[Tensor, Tensor]:
-        """Random inputs and targets."""
+        """Return random inputs and targets."""
         generator = torch.Generator().manual_seed(0)
         x = torch.randn(self.batch, *self.shape, generator=generator)
         return x, torch.randn(self.batch, self.outputs, generator=generator)
 
 
 def mlp(*sizes: int) -> nn.Sequential:
-    """Linear layers with ReLU between them."""
+    """Return linear layers with ReLU between them."""
     layers: list[nn.Module] = []
     for before, after in itertools.pairwise(sizes):
         layers += [nn.Linear(before, after), nn.ReLU()]
@@ -37,7 +37,7 @@ def mlp(*sizes: int) -> nn.Sequential:
 
 
 def table_4() -> nn.Sequential:
-    """The convolutional network of table 4."""
+    """Return the convolutional network of table 4."""
     from tractable_studies.images.run import mnist_cnn
 
     net = mnist_cnn()
@@ -46,7 +46,7 @@ def table_4() -> nn.Sequential:
 
 
 def resnet() -> nn.Sequential:
-    """Six batch-normalised residual blocks, 0.25 million parameters."""
+    """Return six batch-normalized residual blocks with 0.25 million parameters."""
     from tractable_studies.images.run import cifar_resnet
 
     net = cifar_resnet()
@@ -63,7 +63,7 @@ CASES = {
 
 
 def tagi_step(case: Case, **options: object) -> Callable[[], None]:
-    """One update of a TAGI learner on fixed data."""
+    """Return one update of a TAGI learner on fixed data."""
     x, y = case.data()
     model = tr.TAGI(case.net(), tr.likelihoods.Normal(1.0), **options)  # type: ignore[arg-type]
     y = model.likelihood.check_targets(y, y.shape)
@@ -71,7 +71,7 @@ def tagi_step(case: Case, **options: object) -> Callable[[], None]:
 
 
 def sgd_step(case: Case) -> Callable[[], None]:
-    """Forward, backward and step of plain stochastic gradient descent."""
+    """Return a forward, backward and update step of plain stochastic gradient descent."""
     x, y = case.data()
     net = case.net()
     optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)

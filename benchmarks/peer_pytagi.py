@@ -47,7 +47,7 @@ class Case:
 
 
 def mlp(*widths: int) -> list[nn.BaseLayer]:
-    """Linear layers with ReLU between them."""
+    """Return linear layers with ReLU between them."""
     layers: list[nn.BaseLayer] = []
     for inputs, outputs in pairwise(widths):
         layers += [nn.Linear(inputs, outputs), nn.ReLU()]
@@ -55,7 +55,7 @@ def mlp(*widths: int) -> list[nn.BaseLayer]:
 
 
 def cnn() -> list[nn.BaseLayer]:
-    """The MNIST convolutional network of the TAGI paper's table 4."""
+    """Return the MNIST convolutional network of the TAGI paper's table 4."""
     return [
         nn.Conv2d(1, 32, 4, padding=1, in_width=28, in_height=28),
         nn.ReLU(),
@@ -75,7 +75,7 @@ CASES = {
 
 
 def training_step(case: Case, threads: int) -> Callable[[], None]:
-    """A function that runs one training step of the case."""
+    """Return a function that runs one training step of the case."""
     pytagi.manual_seed(0)
     rng = np.random.default_rng(0)
     x = rng.standard_normal(case.batch_size * case.inputs, dtype=np.float32)
@@ -95,7 +95,7 @@ def training_step(case: Case, threads: int) -> Callable[[], None]:
 
 
 def median_milliseconds(step: Callable[[], None], repeats: int) -> float:
-    """Median time of a step, after a warm-up."""
+    """Return the median time of a step, after a warm-up."""
     for _ in range(WARMUP):
         step()
     times: list[float] = []
@@ -110,7 +110,7 @@ def median_milliseconds(step: Callable[[], None], repeats: int) -> float:
 
 
 def measure(case: Case, threads: list[int], repeats: int) -> dict[str, object]:
-    """Median milliseconds by number of threads, and the best of them."""
+    """Return median milliseconds by number of threads, and the best number of threads."""
     medians = {n: median_milliseconds(training_step(case, n), repeats) for n in threads}
     best = min(medians, key=medians.__getitem__)
     return {
@@ -125,7 +125,7 @@ def main() -> None:
     """Measure the chosen cases and print them as JSON."""
     parser = argparse.ArgumentParser(description="Time a training step in pytagi.")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--repeats", type=int, default=200, help="at most, for each measurement")
+    parser.add_argument("--repeats", type=int, default=200, help="maximum number of repeats")
     parser.add_argument("--case", nargs="+", choices=CASES, default=list(CASES))
     arguments = parser.parse_args()
     report = {

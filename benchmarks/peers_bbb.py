@@ -1,4 +1,4 @@
-"""Step time of Bayes by Backprop beside bayesian-torch, torchbnn and blitz.
+"""Compare the step time of Bayes by Backprop with bayesian-torch, torchbnn and blitz.
 
 784-400-400-10, 128 rows, Adam; the peers as their documentation shows them, with one draw per step.
 All run in turn in one process, so that what else the machine does falls on all alike; the figure is
@@ -36,20 +36,20 @@ Step = Callable[[Tensor, Tensor], None]
 
 
 def network(layer: Callable[[int, int], nn.Module]) -> nn.Sequential:
-    """The network, of any kind of linear layer."""
+    """Return the network with the given kind of linear layer."""
     first, second, third = (layer(*size) for size in SIZES)
     return nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), third)
 
 
 def ours(**options: Any) -> Step:
-    """A step of this library."""
+    """Return a step of this library."""
     model = tr.BayesByBackprop(network(nn.Linear), tr.likelihoods.Softmax(10), **options)
     moment = BatchPosition(ROWS / 60_000, 0.0, 0, BATCHES)
     return lambda x, y: model.learn_batch(x, y, moment)
 
 
 def bayesian_torch() -> Step:
-    """A step of bayesian-torch, after its example."""
+    """Return a step of bayesian-torch, after its example."""
     from bayesian_torch.layers import LinearReparameterization
 
     layers = nn.ModuleList([LinearReparameterization(*size) for size in SIZES])
@@ -68,7 +68,7 @@ def bayesian_torch() -> Step:
 
 
 def torchbnn() -> Step:
-    """A step of torchbnn, after its example."""
+    """Return a step of torchbnn, after its example."""
     import torchbnn as bnn
 
     net = network(lambda i, o: bnn.BayesLinear(0, 0.1, i, o))
@@ -84,7 +84,7 @@ def torchbnn() -> Step:
 
 
 def blitz() -> Step:
-    """A step of blitz, after its example."""
+    """Return a step of blitz, after its example."""
     from blitz.modules import BayesianLinear
     from blitz.utils import variational_estimator
 
@@ -105,7 +105,7 @@ def blitz() -> Step:
 
 
 def subjects() -> dict[str, Step]:
-    """All steps, by name; the first is the reference."""
+    """Return all steps by name; the first is the reference."""
     mixture = tr.priors.ScaleMixture(0.5, 1.0, 0.0025)
     found = {
         "tractable, weights, 1 draw": ours(),
@@ -130,7 +130,7 @@ def subjects() -> dict[str, Step]:
 
 
 def main() -> None:
-    """Time the steps in turn and print the medians."""
+    """Time the steps in alternation and print the medians."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--threads", type=int, default=1)

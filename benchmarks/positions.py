@@ -1,4 +1,4 @@
-"""Variance by the rules over variance by draws of the weights, where positions are averaged.
+"""Ratio of the variance by moment rules to that by weight samples, for averaged positions.
 
     python -m benchmarks.positions
 
@@ -20,7 +20,7 @@ SEEDS, DRAWS = 3, 300
 
 
 def ratio(net: nn.Module, x: Tensor, seed: int, **options: Any) -> float:
-    """Total variance of all outputs under the prior, by the rules over by draws."""
+    """Return the ratio of the prior variance of all outputs by rules to that by samples."""
     model = tr.TAGI(net, tr.likelihoods.Normal(0.5), engine="torch", seed=seed, **options)
     posterior = model.posterior
     source = torch.Generator().manual_seed(seed)
@@ -37,7 +37,7 @@ def ratio(net: nn.Module, x: Tensor, seed: int, **options: Any) -> float:
 
 
 class Net(nn.Module):
-    """Layers by name and a function of them."""
+    """Named layers, and a function that applies them."""
 
     def __init__(self, forward: Callable[[Any, Tensor], Tensor], **layers: nn.Module) -> None:
         super().__init__()
@@ -45,12 +45,12 @@ class Net(nn.Module):
         self.function = forward
 
     def forward(self, x: Tensor) -> Tensor:
-        """See ``torch.nn.Module``."""
+        """Return the outputs of the function."""
         return self.function(self.layers, x)
 
 
 def convolutions() -> nn.Sequential:
-    """Two convolutions, global pooling, a head."""
+    """Return two convolutions, global pooling and a head."""
     return nn.Sequential(
         nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 16, 3, padding=1), nn.ReLU(),
         nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 3),
@@ -97,7 +97,7 @@ def _waves() -> nn.Module:
 
 
 def cases() -> dict[str, tuple[Callable[[], nn.Module], Tensor]]:
-    """Networks and inputs: smooth images, random walks."""
+    """Return networks and inputs: smooth images, random walks."""
     source = torch.Generator().manual_seed(0)
     coarse = 1.3 * torch.randn(6, 1, 4, 4, generator=source)
     images = {s: F.interpolate(coarse, size=(s, s), mode="bilinear") for s in (4, 8, 16, 32)}

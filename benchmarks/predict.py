@@ -1,6 +1,6 @@
-"""What the distance to the training rows adds to a prediction.
+"""Cost of distances to the training rows in a prediction.
 
-Ratios of median CPU times of ``predict`` with ``off_data`` and without, measured in turns in one
+Ratios of median CPU times of ``predict`` with ``distance_aware`` and without, in alternation in one
 process at one thread: at rows like those of training, and at rows most of which are outside.
 """
 
@@ -19,13 +19,13 @@ import tractable as tr
 
 NETWORKS = ((8, 50, 50, 1), (4, 50, 1), (20, 64, 64, 1), (60, 128, 128, 1))
 ROWS = (1, 1_000)
-WANTED = 2.0
-"""Times the prediction alone that a prediction with distances may take, of 8-50-50-1."""
+TARGET = 2.0
+"""Maximum ratio of a prediction with distances to one without, for 8-50-50-1."""
 _TURNS = 40
 
 
 def ratio(one: Callable[[], object], other: Callable[[], object], calls: int) -> float:
-    """Median CPU time of ``calls`` calls of one function over that of another."""
+    """Return the ratio of the median CPU times of ``calls`` calls of two functions."""
     times: tuple[list[float], list[float]] = ([], [])
     for _ in range(_TURNS):
         for function, spent in zip((one, other), times, strict=True):
@@ -37,7 +37,7 @@ def ratio(one: Callable[[], object], other: Callable[[], object], calls: int) ->
 
 
 def measured(widths: tuple[int, ...], rows: int, scale: float) -> float:
-    """The ratio of one network for rows drawn as the training rows, ``scale`` times as wide."""
+    """Return the ratio of one network for rows like the training rows, scaled by ``scale``."""
     layers = [part for a, b in pairwise(widths) for part in (nn.Linear(a, b), nn.ReLU())]
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(2_000, widths[0], generator=generator)
@@ -52,7 +52,7 @@ def measured(widths: tuple[int, ...], rows: int, scale: float) -> float:
 
 
 def main() -> dict[str, Any]:
-    """Measure all networks; returns the figures."""
+    """Measure all networks and return the figures."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -67,11 +67,11 @@ def main() -> dict[str, Any]:
 
 
 def report(figures: dict[str, Any]) -> str:
-    """The figures as lines of text."""
+    """Return the figures as lines of text."""
     lines = [f"{name:32} {value:5.2f}" for name, value in figures.items()]
     first = figures["8-50-50-1, 1000 rows inside"]
-    verdict = "kept" if first <= WANTED else "MISSED"
-    return "\n".join([*lines, f"wanted {WANTED} at 8-50-50-1 and 1000 rows inside: {verdict}"])
+    verdict = "kept" if first <= TARGET else "MISSED"
+    return "\n".join([*lines, f"target {TARGET} at 8-50-50-1 and 1000 rows inside: {verdict}"])
 
 
 if __name__ == "__main__":

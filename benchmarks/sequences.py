@@ -1,10 +1,10 @@
-"""Updates of recurrent and attention networks by TAGI and by Adam, in one run, at one thread.
+"""Updates of recurrent and attention networks by TAGI and by Adam, at one thread.
 
-Medians of CPU time, measured in turns, so that others on the machine count for little.
+Medians of CPU time, measured in alternation, to reduce the effect of other processes.
 
     python -m benchmarks sequences
 
-Wanted: an update of an LSTM in at most four times the time of Adam's with torch's own kernel, one
+Target: an update of an LSTM in at most four times the time of Adam's with torch's own kernel, one
 of an encoder in at most three times.
 """
 
@@ -23,7 +23,7 @@ import tractable as tr
 CLASSES = 10
 SIZES = {"lstm/1x13x32": (1, 13, 1, 32), "lstm/16x36x32": (16, 36, 1, 32),
          "lstm/16x28x64": (16, 28, 28, 64), "lstm/32x96x64": (32, 96, 1, 64)}  # fmt: skip
-"""Rows of a batch, steps, inputs of a step, hidden units."""
+"""Batch size, time steps, inputs per step, hidden units."""
 LIMITS = {"lstm": 4.0, "gru": 4.0, "encoder": 3.0}
 
 
@@ -36,13 +36,13 @@ class Recurrent(nn.Module):
         self.head = nn.Linear(hidden, CLASSES)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Outputs of the head."""
+        """Return the outputs of the head."""
         head: Tensor = self.head(self.layer(x)[0][:, -1])
         return head
 
 
 class Encoder(nn.Module):
-    """Encoder layers with the norm first, and a head on the first position or the mean."""
+    """Pre-norm encoder layers, and a head on the first position or the mean."""
 
     def __init__(
         self, inputs: int, width: int = 64, layers: int = 2, steps: int = 28, mean: bool = False
@@ -58,20 +58,20 @@ class Encoder(nn.Module):
         self.head = nn.Linear(width, CLASSES)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Outputs of the head."""
+        """Return the outputs of the head."""
         z = self.layers(self.embed(x) + self.place)
         head: Tensor = self.head(z.mean(1) if self.mean else z[:, 0])
         return head
 
 
 def tagi(net: nn.Module, x: Tensor, y: Tensor) -> Callable[[], None]:
-    """An update by TAGI."""
+    """Return an update by TAGI."""
     model = tr.TAGI(net, tr.likelihoods.Normal(0.5), engine="torch")
     return lambda: model.learn_batch(x, y)
 
 
 def adam(net: nn.Module, x: Tensor, y: Tensor) -> Callable[[], None]:
-    """A step of Adam on the mean square."""
+    """Return a step of Adam on the mean squared error."""
     optimizer = torch.optim.Adam(net.parameters(), 1e-3)
 
     def step() -> None:
@@ -83,7 +83,7 @@ def adam(net: nn.Module, x: Tensor, y: Tensor) -> Callable[[], None]:
 
 
 def cases() -> dict[str, tuple[nn.Module, Tensor]]:
-    """Networks with a batch each."""
+    """Return networks, each with a batch."""
     torch.manual_seed(0)
     found: dict[str, tuple[nn.Module, Tensor]] = {}
     for name, (rows, steps, inputs, hidden) in SIZES.items():
@@ -96,7 +96,7 @@ def cases() -> dict[str, tuple[nn.Module, Tensor]]:
 
 
 def medians(steps: dict[str, Callable[[], None]], times: int = 40) -> dict[str, float]:
-    """Median milliseconds of CPU time of each step."""
+    """Return median milliseconds of CPU time of each step."""
     found: dict[str, list[float]] = {name: [] for name in steps}
     for i in range(times + 3):
         for name, step in steps.items():
@@ -108,7 +108,7 @@ def medians(steps: dict[str, Callable[[], None]], times: int = 40) -> dict[str, 
 
 
 def main() -> dict[str, Any]:
-    """Measure all cases; returns the figures."""
+    """Measure all cases and return the figures."""
     torch.set_num_threads(1)
     figures: dict[str, Any] = {}
     for name, (net, x) in cases().items():
@@ -118,7 +118,7 @@ def main() -> dict[str, Any]:
 
 
 def report(figures: dict[str, Any]) -> str:
-    """Figures as lines of text."""
+    """Return the figures as lines of text."""
     lines = []
     for name, times in figures.items():
         ratio, limit = times["tagi"] / times["adam"], LIMITS[name.partition("/")[0]]

@@ -1,4 +1,4 @@
-"""TAGI steps against the published implementation and against plain PyTorch, in one run.
+"""Compare TAGI steps with the published implementation and with plain PyTorch.
 
 Everything is a ratio of medians measured within seconds of each other, interleaved, at one and
 at two threads.  The peer runs in an environment of its own (``make bench`` makes it).
@@ -20,12 +20,12 @@ from benchmarks.networks import CASES, sgd_step, tagi_step
 
 ROOT = Path(__file__).parent.parent
 PEER = ROOT / ".venv-pytagi" / "bin" / "python"
-WANTED = {"mlp_small": 1.0, "mlp_mnist": 15.0, "cnn_mnist": 35.0}
-"""How many times faster than the peer each step should be, of the networks that it has."""
+TARGETS = {"mlp_small": 1.0, "mlp_mnist": 15.0, "cnn_mnist": 35.0}
+"""Minimum speedup over pytagi of each step, for the networks that it has."""
 
 
 def medians(steps: dict[str, Callable[[], None]], seconds: float = 6.0) -> dict[str, float]:
-    """Median milliseconds of each step, measured in turns."""
+    """Return median milliseconds of each step, measured in alternation."""
     for step in steps.values():
         for _ in range(3):
             step()
@@ -43,7 +43,7 @@ def medians(steps: dict[str, Callable[[], None]], seconds: float = 6.0) -> dict[
 
 
 def peer() -> dict[str, Any] | None:
-    """Step times of pytagi at its best number of threads; None if it is not installed."""
+    """Return step times of pytagi at its best number of threads; None if not installed."""
     if not PEER.exists():
         return None
     run = subprocess.run(
@@ -56,13 +56,13 @@ def peer() -> dict[str, Any] | None:
 
 
 def main() -> dict[str, Any]:
-    """Measure all cases; returns the figures."""
+    """Measure all cases and return the figures."""
     figures: dict[str, Any] = {}
     for threads in (1, 2):
         torch.set_num_threads(threads)
         for name, case in CASES.items():
             steps = {"tagi": tagi_step(case, engine="torch"), "sgd": sgd_step(case)}
-            if name in WANTED:
+            if name in TARGETS:
                 steps["tagi_compiled"] = tagi_step(case, engine="torch", compile=True)
                 steps["tagi_auto"] = tagi_step(case)
             figures[f"{name}/threads={threads}"] = medians(steps)
@@ -71,7 +71,7 @@ def main() -> dict[str, Any]:
 
 
 def report(figures: dict[str, Any]) -> str:
-    """Figures as lines of text."""
+    """Return the figures as lines of text."""
     peers = figures["pytagi"]
     lines = []
     for name in CASES:
@@ -80,17 +80,17 @@ def report(figures: dict[str, Any]) -> str:
             row = figures[f"{name}/threads={threads}"]
             best_tagi = min(best_tagi, *(row[way] for way in row if way != "sgd"))
             more = ""
-            if name in WANTED:
+            if name in TARGETS:
                 more = f"compiled {row['tagi_compiled']:.3f}, "
                 more += f"default engine {row['tagi_auto']:.3f}, "
             lines.append(
                 f"{name:10s} {threads} thread(s): eager {row['tagi']:.3f} ms, {more}SGD "
                 f"{row['sgd']:.3f}; eager / SGD = {row['tagi'] / row['sgd']:.2f}"
             )
-        if peers is not None and name in WANTED:
+        if peers is not None and name in TARGETS:
             best_peer = peers["cases"][name]["best_milliseconds"]
             lines.append(
                 f"{name:10s} pytagi {best_peer:.3f} ms: {best_peer / best_tagi:.1f} times ours "
-                f"(wanted {WANTED[name]:.0f})"
+                f"(target {TARGETS[name]:.0f})"
             )
     return "\n".join(lines)

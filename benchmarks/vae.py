@@ -1,13 +1,13 @@
-"""An epoch of an autoencoder beside pythae's: processor time within one run.
+"""Compare the processor time of an autoencoder epoch with that of pythae.
 
     python -m benchmarks vae
 
 Both learn the same 784-200-200-50 networks from the same binary images with Adam and batches of
 100; pythae through its own trainer (``train_step``), ours through ``VAE.fit``, whose time is that
-of seven epochs less that of two, over five: what is done once is not counted.  Needs pythae
+of seven epochs less that of two, over five: this excludes initialization.  Needs pythae
 (``pip install pythae``).
 
-Wanted: an epoch of ours no slower than theirs.
+Target: our epoch is no slower than theirs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ROWS, ROUNDS, LATENT, BATCH = 2_000, 5, 50, 100
 
 
 def network(inputs: int, outputs: int) -> nn.Sequential:
-    """Two hidden layers of 200."""
+    """Return two hidden layers of 200."""
     return nn.Sequential(
         nn.Linear(inputs, 200), nn.ELU(), nn.Linear(200, 200), nn.ELU(), nn.Linear(200, outputs)
     )
@@ -49,7 +49,7 @@ def _silence() -> Iterator[None]:
 
 
 def ours(x: Tensor) -> float:
-    """Seconds of an epoch."""
+    """Return the duration of an epoch in seconds."""
 
     def fit(epochs: int) -> float:
         model = VAE(network(784, 100), network(LATENT, 784), Bernoulli("logit"), latent_dim=LATENT,
@@ -62,7 +62,7 @@ def ours(x: Tensor) -> float:
 
 
 def theirs(x: Tensor) -> float:
-    """Seconds of an epoch by pythae's trainer, the second and third of them."""
+    """Return the duration of an epoch by pythae's trainer, the mean of the second and third."""
     from pythae.data.datasets import BaseDataset
     from pythae.models import VAE as PythaeVAE
     from pythae.models import VAEConfig
@@ -104,10 +104,10 @@ def theirs(x: Tensor) -> float:
 
 
 def main() -> dict[str, Any]:
-    """Seconds of both, in turn, and their ratio."""
+    """Measure both in alternation; return seconds and their ratio."""
     torch.set_num_threads(1)
     x = (torch.rand(ROWS, 784, generator=torch.Generator().manual_seed(0)) < 0.2).float()
-    ours(x[:BATCH]), theirs(x[:BATCH])  # what is imported and compiled once
+    ours(x[:BATCH]), theirs(x[:BATCH])  # imports and compilation
     pairs = [(ours(x), theirs(x)) for _ in range(ROUNDS)]
     ratios = [mine / other for mine, other in pairs]
     return {
@@ -120,7 +120,7 @@ def main() -> dict[str, Any]:
 
 
 def report(found: dict[str, Any]) -> str:
-    """What was found, in lines."""
+    """Return the results as lines of text."""
     return "\n".join(f"{name}: {value}" for name, value in found.items())
 
 

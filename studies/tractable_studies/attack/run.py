@@ -1,12 +1,12 @@
-"""Adversarial attacks by inference of inputs: table 1 and figure 1.
+"""Targeted and untargeted adversarial attacks by inference of inputs: table 1 and figure 1.
 
 A trained model (``python -m tractable_studies.images.run mnist-cnn --model FILE``) is attacked
 with every wrong label for a number of test images (targeted), and with none in particular
 (untargeted).  ``sigma`` is 0.03 of the pixel range [0, 1], distortions are in the same unit.
 The paper gives no scale for its images.
 
-Beside it stand gradient attacks on the network of the posterior means, PGD with the same number
-of iterations and FGSM, at the same distortion.
+They are compared with gradient attacks on the network of the posterior means: PGD with the same
+number of iterations, and FGSM, at the same distortion.
 
     python -m tractable_studies.attack.run mnist
     python -m tractable_studies.attack.run cifar10 --model FILE
@@ -56,7 +56,7 @@ NETWORK = {"mnist": "mnist-cnn", "cifar10": "cifar-cnn"}
 
 @dataclass(frozen=True)
 class Images:
-    """Test images as the network takes them, and what a unit of them is in pixels."""
+    """Test images as the network receives them, and the size of one unit in pixels."""
 
     x: Tensor
     labels: Tensor
@@ -65,7 +65,7 @@ class Images:
 
     @classmethod
     def of(cls, data: ImageData) -> Images:
-        """The standardised test set."""
+        """Return the standardized test set."""
         mean = data.train_images.mean((0, 2, 3), keepdim=True)
         unit = data.train_images.std((0, 2, 3), keepdim=True)
         clip = (-mean / unit)[0], ((1 - mean) / unit)[0]
@@ -75,7 +75,7 @@ class Images:
 def in_batches(
     model: tr.TAGI, images: Images, rows: Tensor, target: Tensor | None, **settings: Any
 ) -> tuple[list[AttackResult], float]:
-    """Attack some rows of the test set, batch by batch; the attacks and their seconds."""
+    """Attack rows of the test set in batches; return the attacks and the duration in seconds."""
     started, found = time.perf_counter(), []
     for part in range(0, len(rows), BATCH):
         these = rows[part : part + BATCH]
@@ -88,12 +88,12 @@ def in_batches(
 
 
 def gather(parts: list[AttackResult], field: str) -> Tensor:
-    """One field of all batches."""
+    """Concatenate one field of all batches."""
     return torch.cat([getattr(part, field) for part in parts])
 
 
 def summary(parts: list[AttackResult], seconds: float) -> dict[str, float]:
-    """Success and distortion, in percent and pixel units."""
+    """Return success rate and distortion, in percent and pixel units."""
     success = gather(parts, "success")
     l2, linf = gather(parts, "l2"), gather(parts, "linf")
     return {
@@ -151,7 +151,7 @@ def gradients(
 
 
 class _Standardize(nn.Module):
-    """Pixels as the network takes them."""
+    """Convert pixels to the inputs of the network."""
 
     mean: Tensor
     unit: Tensor
@@ -162,12 +162,12 @@ class _Standardize(nn.Module):
         self.register_buffer("unit", torch.as_tensor(unit))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Centred and scaled."""
+        """Center and scale the pixels."""
         return (x - self.mean) / self.unit
 
 
 def picture(model: tr.TAGI, images: Images, **settings: Any) -> Any:
-    """Figure 1, drawn: the first image of every class (rows) as every class (columns)."""
+    """Draw figure 1: the first image of every class (rows), changed to every class (columns)."""
     from matplotlib.figure import Figure
 
     first = torch.stack([(images.labels == c).nonzero()[0, 0] for c in range(10)])
@@ -191,7 +191,7 @@ def picture(model: tr.TAGI, images: Images, **settings: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Options(StudyOptions):
-    """Whom to attack, and how."""
+    """Options of the attack."""
 
     data: str = argument("images to attack", STUDIES)
     seed: int = seed_option(0)
@@ -211,7 +211,7 @@ class Options(StudyOptions):
 
 
 def victim(options: Options) -> tr.TAGI:
-    """The model to attack: the user's, that of an earlier run, or with --quick a poor one."""
+    """Return the model to attack: the user's, one of an earlier run, or trained with --quick."""
     task = NETWORK[options.data]
     path = options.model or Path("out") / task / f"{task}.tr"
     if options.model is not None or (path.is_file() and not options.quick):
@@ -230,7 +230,7 @@ def victim(options: Options) -> tr.TAGI:
 
 
 def compare(metrics: dict[str, Any], published: tuple[float, float, float]) -> list[Comparison]:
-    """Table 1, with the gradient attacks below."""
+    """Print table 1 and the results of the gradient attacks."""
     rows = [
         Comparison(
             "error without attack", published[0], metrics["error percent"], "%",
@@ -257,7 +257,7 @@ def compare(metrics: dict[str, Any], published: tuple[float, float, float]) -> l
 
 
 def steps_chart(name: str, parts: list[AttackResult], most: int) -> Chart:
-    """Share of the images that are misread, by the number of steps it took."""
+    """Return the share of misclassified images by number of steps."""
     success, steps = gather(parts, "success"), gather(parts, "steps")
     counts = list(range(min(int(steps.max()), most) + 1))
     share = [100 * float((success & (steps <= n)).double().mean()) for n in counts]
@@ -266,7 +266,7 @@ def steps_chart(name: str, parts: list[AttackResult], most: int) -> Chart:
 
 
 def aims(options: Options, images: Images) -> dict[str, tuple[Tensor, Tensor | None]]:
-    """Both kinds of attack: the rows of the test set, and the labels they should be given."""
+    """Return rows of the test set and target labels for both kinds of attack."""
     rows = torch.arange(len(images.x))[: options.images]
     if options.all_targets:
         aimed, shift = rows.repeat_interleave(9), torch.arange(1, 10).repeat(len(rows))
@@ -278,14 +278,14 @@ def aims(options: Options, images: Images) -> dict[str, tuple[Tensor, Tensor | N
 
 
 def error_percent(model: tr.TAGI, images: Images, rows: int | None) -> float:
-    """Of the model that is attacked, without attack."""
+    """Return the test error in percent of the attacked model without attack."""
     known = slice(rows)
     wrong = model.predict(images.x[known]).labels != images.labels[known]
     return round(100 * float(wrong.float().mean()), 2)
 
 
 def main(argv: Sequence[str] | None = None) -> Path:
-    """Attack, compare, print table 1, draw figure 1."""
+    """Run the attacks, print table 1 and draw figure 1."""
     options = parse(Options, STUDIES, argv, __doc__)
     images = Images.of(DATA[options.data]())
     model = victim(options)

@@ -1,4 +1,4 @@
-"""Batch rules by depth and batch size: test RMSE of x^3 - 3x.
+"""Batch rules by depth and batch size: test RMSE on x^3 - 3x.
 
 The true noise is 0.02 of the target's deviation.  It is inferred along with the weights (the
 default of ``Normal()``), or given from the start, which is much harder: a wrong first guess is then
@@ -38,7 +38,7 @@ BATCHES = (1, 8, 32, 128, 512)
 def run(
     rule: str, sigma: float | None, depth: int, batch_size: int, seed: int, epochs: int
 ) -> float:
-    """Test RMSE in units of the target's deviation; infinite if the learner gave up."""
+    """Return the test RMSE in standard deviations of the target; infinite if learning failed."""
     generator = torch.Generator().manual_seed(seed)
     x = torch.rand(1536, 1, generator=generator) * 4 - 2
     y = (x**3 - 3 * x) / 1.4 + 0.02 * torch.randn(x.shape, generator=generator)
@@ -55,7 +55,7 @@ def run(
 
 
 def compare(found: dict[str, dict[str, float | str]]) -> list[Comparison]:
-    """Both rules at every place of the grid; no paper has these figures."""
+    """Return the results of both rules on the whole grid; no paper has these figures."""
     rows = []
     for key, cells in found.items():
         place, _, rule = key.rpartition("/")
@@ -77,7 +77,7 @@ def compare(found: dict[str, dict[str, float | str]]) -> list[Comparison]:
 
 
 def charts(found: dict[str, dict[str, float | str]]) -> list[Chart]:
-    """Test RMSE over batch size: one chart for each kind of noise."""
+    """Plot the test RMSE by batch size, one chart for each kind of noise."""
     made = []
     for noise in ("inferred", "given"):
         curves = {}
@@ -93,7 +93,7 @@ def charts(found: dict[str, dict[str, float | str]]) -> list[Chart]:
 
 @dataclass(frozen=True, kw_only=True)
 class Options(StudyOptions):
-    """The grid."""
+    """Options: the grid of depths and batch sizes."""
 
     seed: list[int] = seed_option(range(3), quick=[0])
     epochs: int = option(40, "passes over the data", quick=10, min_value=1)
@@ -127,7 +127,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
 
 
 def medians(rule: str, sigma: float | None, depth: int, options: Options) -> dict[str, float | str]:
-    """The median error over seeds, by batch size."""
+    """Return the median error over seeds by batch size."""
     cells: dict[str, float | str] = {}
     for batch_size in options.batch_size:
         errors = [run(rule, sigma, depth, batch_size, s, options.epochs) for s in options.seed]

@@ -1,4 +1,4 @@
-"""Test functions of black-box optimisation, with their boxes and smallest values."""
+"""Test functions for black-box optimization, with their bounds and minima."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 
 @dataclass(frozen=True)
 class Function:
-    """A function to minimise over a box."""
+    """A function to minimize within bounds."""
 
     name: str
     call: Callable[[Array], float]
@@ -23,19 +23,19 @@ class Function:
 
 
 def branin(x: Array) -> float:
-    """Three equal minima in the plane."""
+    """Return the value of the Branin function, which has three equal minima in the plane."""
     a, b = float(x[0]), float(x[1])
     bowl = b - 5.1 / (4 * math.pi**2) * a * a + 5 / math.pi * a - 6
     return bowl * bowl + 10 * (1 - 1 / (8 * math.pi)) * math.cos(a) + 10
 
 
 def hartmann6(x: Array) -> float:
-    """Four Gaussian wells in six dimensions."""
+    """Return the value of the Hartmann function: four Gaussian wells in six dimensions."""
     return -float(_HEIGHT @ np.exp(-(_WIDTH * (np.asarray(x) - _CENTRE) ** 2).sum(1)))
 
 
 def ackley(x: Array) -> float:
-    """One deep well among many ripples."""
+    """Return the value of the Ackley function: one deep minimum among many shallow ones."""
     x = np.asarray(x, dtype=np.float64)
     flat = -20 * math.exp(-0.2 * math.sqrt(float((x * x).mean())))
     return flat - math.exp(float(np.cos(2 * math.pi * x).mean())) + 20 + math.e
@@ -61,5 +61,5 @@ _CENTRE = 1e-4 * np.array(
 
 BRANIN = Function("Branin", branin, ((-5.0, 10.0), (0.0, 15.0)), 0.39788735772973816)
 HARTMANN6 = Function("Hartmann-6", hartmann6, ((0.0, 1.0),) * 6, -3.322368011415512)
-# Off-centre, so that no method gains from looking at the middle of the box.
+# Off-center, so that no method gains from evaluating the center of the bounds.
 ACKLEY10 = Function("Ackley-10", ackley, ((-32.768, 16.384),) * 10, 0.0)

@@ -35,18 +35,18 @@ FUNCTIONS = {function.name: function for function in (BRANIN, HARTMANN6, ACKLEY1
 
 
 class OutOfBudget(Exception):
-    """A method called the function more often than it may."""
+    """Raised when a method exceeds the budget of function evaluations."""
 
 
 class Counted:
-    """A function that remembers the best value of its calls and refuses more than a budget."""
+    """A function that records the best value of its calls and enforces a budget."""
 
     def __init__(self, function: Function, budget: int) -> None:
         self.function, self.budget = function, budget
         self.values: list[float] = []
 
     def __call__(self, x: Array) -> float:
-        """Evaluate."""
+        """Evaluate the function and count the call."""
         if len(self.values) >= self.budget:
             raise OutOfBudget
         self.values.append(self.function.call(x))
@@ -54,12 +54,12 @@ class Counted:
 
     @property
     def regret(self) -> float:
-        """Best value so far less the smallest there is."""
+        """Return the best value so far minus the minimum."""
         return min(self.values) - self.function.minimum
 
 
 def by_tractable(call: Counted, seed: int) -> None:
-    """Ours."""
+    """Run ``BlackBoxOptimizer``."""
     search = BlackBoxOptimizer(call.function.bounds, seed=seed)
     for _ in range(call.budget):
         x = search.ask()
@@ -67,7 +67,7 @@ def by_tractable(call: Counted, seed: int) -> None:
 
 
 def by_chance(call: Counted, seed: int) -> None:
-    """Uniform random points."""
+    """Evaluate uniform random points."""
     generator = np.random.default_rng(seed)
     low, high = np.array(call.function.bounds).T
     for _ in range(call.budget):
@@ -75,7 +75,7 @@ def by_chance(call: Counted, seed: int) -> None:
 
 
 def by_evolution(call: Counted, seed: int) -> None:
-    """Differential evolution, with the smallest population that scipy allows."""
+    """Run differential evolution with the smallest population that scipy allows."""
     from scipy.optimize import differential_evolution
 
     differential_evolution(
@@ -84,7 +84,7 @@ def by_evolution(call: Counted, seed: int) -> None:
 
 
 def by_optuna(sampler: str) -> Callable[[Counted, int], None]:
-    """One of Optuna's samplers."""
+    """Run one of Optuna's samplers."""
 
     def run(call: Counted, seed: int) -> None:
         import optuna
@@ -118,7 +118,7 @@ METHODS: dict[str, Callable[[Counted, int], None]] = {
 
 
 def regrets(function: Function, method: str, seeds: list[int], budget: int) -> dict[str, Any]:
-    """Regret after the budget for each seed, its median on the way, and the seconds it took."""
+    """Return the final regret of each seed, the median regret by call, and the durations."""
     found, ways, started = [], [], time.perf_counter()
     for seed in seeds:
         call = Counted(function, budget)
@@ -138,7 +138,7 @@ def regrets(function: Function, method: str, seeds: list[int], budget: int) -> d
 
 
 def compare(found: dict[str, dict[str, Any]]) -> list[Comparison]:
-    """Median regrets; no paper has them."""
+    """Return median regrets; no paper has these figures."""
     return [
         Comparison(
             f"{name}, {method}", None, one["median"], better="smaller", learner=method,
@@ -155,7 +155,7 @@ def _quartiles(found: dict[str, Any]) -> str:
 
 
 def charts(found: dict[str, dict[str, Any]]) -> list[Chart]:
-    """Median regret over calls, one chart per function."""
+    """Plot the median regret by call, one chart per function."""
     made = []
     for name, methods in found.items():
         curves = {}
@@ -168,7 +168,7 @@ def charts(found: dict[str, dict[str, Any]]) -> list[Chart]:
 
 @dataclass(frozen=True, kw_only=True)
 class Options(StudyOptions):
-    """Who optimises what, how long."""
+    """Options: functions, methods and budget."""
 
     seed: list[int] = seed_option(range(10), quick=[0, 1])
     budget: int = option(100, "calls of the function", quick=25, min_value=1)
@@ -177,7 +177,7 @@ class Options(StudyOptions):
 
 
 def main(argv: Sequence[str] | None = None) -> Path:
-    """Run all methods on all functions, print the table, write the results."""
+    """Run all methods on all functions, print the table and write the results."""
     options = parse(Options, STUDY, argv, __doc__)
     record = RunRecord(STUDY, seeds=options.seed, settings=settings(options), argv=argv)
     record.notes.append("No paper has these figures: the other methods are the comparison.")

@@ -1,7 +1,7 @@
 """Character language model on Shakespeare: one transformer with TAGI, BBB and Backprop.
 
-The first nine tenths of the text are learnt from, in windows of 64 characters; the last tenth is
-for validation, in nats per character.  The rate of Backprop is the best of those given.
+Training uses the first nine tenths of the text, in windows of 64 characters; the last tenth is
+used for validation, in nats per character.  The rate of Backprop is the best of those given.
 
     python -m tractable_studies.characters.run
 """
@@ -28,21 +28,21 @@ from tractable_studies.framework.options import StudyOptions, option, parse, see
 from tractable_studies.framework.progress import PartsProgress
 from tractable_studies.framework.record import RunRecord
 
-WANTED = 1.9
-"""Nats that Backprop should reach on such a network."""
+TARGET = 1.9
+"""Validation NLL in nats that Backprop should reach with such a network."""
 
 
 @dataclass(frozen=True)
 class Text:
-    """Windows of the text, as numbers: to learn from, and to judge by."""
+    """Training and validation windows of the text, as numbers."""
 
     letters: str
     train: Tensor
     validation: Tensor
 
     @classmethod
-    def load(cls, context: int, windows: int, judged: int) -> Text:
-        """So many windows of each part; where not all are taken, evenly spread ones."""
+    def load(cls, context: int, windows: int, n_validation: int) -> Text:
+        """Load evenly spread windows: ``windows`` for training, ``n_validation`` for validation."""
         path = Path(os.environ.get("TRACTABLE_DATA", "data")) / "text" / "tinyshakespeare.txt"
         text = path.read_text()
         letters = "".join(sorted(set(text)))
@@ -50,7 +50,7 @@ class Text:
         numbers = torch.tensor([codes[letter] for letter in text])
         cut = int(0.9 * len(numbers))
         parts = []
-        for part, n in ((numbers[:cut], windows), (numbers[cut:], judged)):
+        for part, n in ((numbers[:cut], windows), (numbers[cut:], n_validation)):
             found = part.unfold(0, context + 1, context)
             at = torch.linspace(0, len(found) - 1, min(n, len(found))).long()
             parts.append(found[at])
@@ -59,7 +59,7 @@ class Text:
 
 @dataclass(frozen=True, kw_only=True)
 class Options(StudyOptions):
-    """The network, and how much is learnt."""
+    """Options: size of the network and amount of training."""
 
     seed: int = seed_option(0)
     width: int = option(64, "features of a character", quick=16, min_value=4)
@@ -77,7 +77,7 @@ class Options(StudyOptions):
 
 
 def fitted(kind: str, text: Text, options: Options, rate: float) -> tr.Learner:
-    """One learner on the network."""
+    """Fit one learner."""
     classes = len(text.letters)
     torch.manual_seed(options.seed)
     part: Any = Categorical(classes, link="probit") if kind == "TAGI" else Softmax(classes)
@@ -94,7 +94,7 @@ def fitted(kind: str, text: Text, options: Options, rate: float) -> tr.Learner:
 
 
 def nats(model: tr.Learner, text: Text) -> float:
-    """Negative log-likelihood of a character."""
+    """Return the negative log-likelihood per character."""
     found = []
     for rows in text.validation.split(50):
         p = model.predict(rows[:, :-1])
@@ -104,7 +104,7 @@ def nats(model: tr.Learner, text: Text) -> float:
 
 
 def main(argv: Sequence[str] | None = None) -> Path:
-    """Run the learners and print one table; the file is written after each."""
+    """Run the learners and print one table; the file is written after each learner."""
     options = parse(Options, STUDY, argv, __doc__)
     record = RunRecord(STUDY, seeds=[options.seed], settings=settings(options), argv=argv)
     text = Text.load(options.context, options.windows, options.judged)
@@ -121,7 +121,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
             found = min(tried.values())
             record.metrics[kind] = {"nats": found, "tried": {str(r): v for r, v in tried.items()}}
             record.comparison.append(
-                Comparison("validation nats per character", WANTED, found, better="smaller",
+                Comparison("validation nats per character", TARGET, found, better="smaller",
                            learner=kind, measure="nats")
             )  # fmt: skip
             lines.append([kind, f"{found:.3f}"])

@@ -21,7 +21,7 @@ from torch.distributions import Distribution
 from tractable.cli.output import print_line
 from tractable.persistence.atomic import atomic_file
 
-#: Rollouts of 2,048 steps between checkpoints.
+#: Number of rollouts of 2,048 steps between checkpoints.
 EVERY = 10
 
 
@@ -68,7 +68,7 @@ class Baseline:
 
     @property
     def episodes(self) -> list[tuple[int, float]]:
-        """The step at which each episode ended, and its return."""
+        """Return the step at which each episode ended, and its return."""
         found = list(self._earlier)
         ended = self._started_at
         lengths, returns = self._monitor.get_episode_lengths(), self._monitor.get_episode_rewards()
@@ -78,7 +78,7 @@ class Baseline:
         return found
 
     def learn(self, checkpoint: Path) -> None:
-        """Learn to the end, from the checkpoint if there is one."""
+        """Train to the end, from the checkpoint if there is one."""
         from stable_baselines3.common.callbacks import BaseCallback
 
         if checkpoint.is_file():
@@ -87,7 +87,7 @@ class Baseline:
         before, started = self.seconds, time.process_time()
 
         class Note(BaseCallback):
-            """Save before every tenth rollout; trust the compiled policy once it ran."""
+            """Save before every tenth rollout; then skip guard checks of the compiled policy."""
 
             def _on_rollout_start(inner) -> None:
                 self.seconds = before + time.process_time() - started
@@ -107,7 +107,7 @@ class Baseline:
         self._scaled.training = False
 
     def predict(self, observation: Any, deterministic: bool = True) -> Any:
-        """The action for a raw observation."""
+        """Return the action for a raw observation."""
         seen = self._scaled.normalize_obs(observation)
         return self._model.predict(seen, deterministic=deterministic)
 
@@ -147,7 +147,7 @@ class Baseline:
 
 @contextmanager
 def _few_checks() -> Iterator[None]:
-    """Distributions do not check their arguments, and what happens to guards ends here."""
+    """Disable argument checks of distributions; on exit restore them and guard checks."""
     before = Distribution._validate_args
     Distribution.set_default_validate_args(False)
     try:

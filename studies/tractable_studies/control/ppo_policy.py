@@ -1,7 +1,7 @@
-"""Stable-Baselines3's Gaussian policy and running statistics, with less Python around the sums.
+"""Stable-Baselines3's Gaussian policy and running statistics with less Python overhead.
 
-What PPO computes is unchanged; ``tests/studies/test_control_ppo.py`` holds both classes to the
-ones they stand in for.
+What PPO computes is unchanged; ``tests/studies/test_control_ppo.py`` compares both classes with
+the ones they replace.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Triple = tuple[Tensor, Tensor, Tensor]
 
 
 class CompiledPolicy(ActorCriticPolicy):
-    """A diagonal Gaussian over flat actions; acting and judging are one compiled graph each."""
+    """A diagonal Gaussian over flat actions; ``forward`` and evaluation are compiled graphs."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -30,13 +30,13 @@ class CompiledPolicy(ActorCriticPolicy):
         self._judge: Callable[..., Triple] = torch.compile(self._plain_judge, dynamic=False)
 
     def forward(self, obs: Any, deterministic: bool = False) -> Triple:
-        """Actions, values of the states, log-probabilities of the actions."""
+        """Return actions, values of the states and log-probabilities of the actions."""
         if deterministic:
             return super().forward(obs, deterministic)
         return self._act(obs, torch.randn(len(obs), *self.log_std.shape))
 
     def evaluate_actions(self, obs: Any, actions: Tensor) -> Triple:
-        """Values of the states, log-probabilities of actions done, entropies."""
+        """Return values of the states, log-probabilities of given actions and entropies."""
         return self._judge(obs, actions)
 
     def _plain_act(self, obs: Tensor, noise: Tensor) -> Triple:
@@ -57,10 +57,10 @@ class CompiledPolicy(ActorCriticPolicy):
 
 
 class OneByOne(RunningMeanStd):
-    """Running moments of a stream that comes one row at a time, whose own variance is zero."""
+    """Running moments of a stream of single rows, for which the batch variance is zero."""
 
     def update(self, arr: NDArray[Any]) -> None:
-        """Take in a row."""
+        """Update the moments with a row."""
         if len(arr) != 1:
             super().update(arr)
             return

@@ -76,7 +76,7 @@ ALTERED = (
 
 
 def run(method: str, env: str, seed: int, steps: int, folder: Path) -> dict[str, Any]:
-    """One agent, from its checkpoint if there is one; its metrics, which are also written."""
+    """Train one agent, from its checkpoint if there is one; write and return its metrics."""
     torch.set_num_threads(1)
     path = folder / f"{method}-{env}-{seed}-{steps}.json"
     if path.is_file():
@@ -145,7 +145,7 @@ def _ppo(env: str, seed: int, steps: int, checkpoint: Path) -> tuple[list[Any], 
 
 
 def _curve(ends: list[int], returns: list[float], steps: int, points: int = 100) -> dict[str, Any]:
-    """Mean return of the last 100 episodes at evenly spaced steps."""
+    """Return the mean return of the last 100 episodes at evenly spaced steps."""
     at = np.linspace(0, steps, points + 1)[1:]
     done = np.searchsorted(np.array(ends), at, side="right")
     sums = np.concatenate([[0.0], np.cumsum(returns)])
@@ -156,7 +156,7 @@ def _curve(ends: list[int], returns: list[float], steps: int, points: int = 100)
 
 
 def summary(found: list[dict[str, Any]]) -> dict[str, Any]:
-    """Metrics over seeds, by environment and method."""
+    """Aggregate metrics over seeds, by environment and method."""
     metrics: dict[str, Any] = {}
     for run_ in sorted(found, key=lambda r: (r["env"], r["method"], r["seed"])):
         entry = metrics.setdefault(run_["env"], {}).setdefault(run_["method"], {"runs": []})
@@ -171,7 +171,7 @@ def summary(found: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def report(record: RunRecord, folder: Path) -> list[list[str]]:
-    """Fill the record's table and charts; the rows of the table, to be printed."""
+    """Fill the table and charts of the record; return the rows of the printed table."""
     rows = []
     record.comparison, record.charts = [], []
     for env, methods in record.metrics.items():
@@ -208,7 +208,7 @@ def report(record: RunRecord, folder: Path) -> list[list[str]]:
 
 
 def _picture(env: str, methods: dict[str, Any]) -> Any:
-    """Figure 5: the mean over seeds, and each seed faintly."""
+    """Plot figure 5: the mean over seeds, and each seed in a lighter color."""
     from matplotlib.figure import Figure
 
     sheet = Figure(figsize=(6, 4), layout="constrained")
@@ -227,7 +227,7 @@ def _picture(env: str, methods: dict[str, Any]) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Options(StudyOptions):
-    """Who acts where, how long."""
+    """Options: methods, environments and number of steps."""
 
     seed: list[int] = seed_option((0, 1, 2, 3, 4), quick=[0])
     resume: bool = resume_option()
@@ -243,7 +243,7 @@ class Options(StudyOptions):
 
 
 def main(argv: Sequence[str] | None = None) -> Path:
-    """Run all agents, several at once, and compare them."""
+    """Run all agents in parallel and compare them."""
     options = parse(Options, STUDY, argv, __doc__)
     runs = options.out / "runs"
     runs.mkdir(parents=True, exist_ok=True)
@@ -257,7 +257,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
         for found in _all(jobs, options.processes):
             who = f"{found['method']} {found['env']} seed {found['seed']}"
             parts.step(f"{who}: {found['last_100']:.0f}")
-    # Everything in the folder counts, also what earlier commands ran.
+    # Includes all results in the folder, those of earlier commands too.
     record.metrics = summary([json.loads(p.read_text()) for p in sorted(runs.glob("*.json"))])
     rows = report(record, options.out)
     path = record.write(options.out)

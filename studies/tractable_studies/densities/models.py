@@ -1,4 +1,4 @@
-"""The models of the study: each is fitted and scored on rows that it did not see."""
+"""The models of the study; each is fitted to training rows and scored on test rows."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ Scores = dict[str, float]
 
 
 def fitted(make: Callable[[], GenerativeModel], rows: Tensor, **options: Any) -> GenerativeModel:
-    """A model of these rows."""
+    """Fit a model to the rows."""
     return make().fit(rows, progress=False, **options)
 
 
 def score(model: GenerativeModel, rows: Tensor) -> float:
-    """Mean log density, in nats of standardised columns."""
+    """Return the mean log density, in nats of standardized columns."""
     return float(model.predict().log_prob(rows).double().mean())
 
 
 def gaussian(rows: Rows, seed: int) -> Scores:
-    """The Gaussian of greatest likelihood."""
+    """Fit the maximum likelihood Gaussian."""
     started = time.process_time()
     model = GaussianMixture(
         1, prior_count=0.0, validation_fraction=0, seed=seed, dtype=torch.float64
@@ -47,7 +47,7 @@ def gaussian(rows: Rows, seed: int) -> Scores:
 
 
 def mixture(rows: Rows, seed: int) -> Scores:
-    """A mixture of Gaussians by EM, whose size is chosen on rows held out."""
+    """Fit a Gaussian mixture by EM; the number of components is chosen on validation rows."""
     started = time.process_time()
     model = GaussianMixture(validation_fraction=0, seed=seed, n_init=1, dtype=torch.float64)
     found = score(model.fit(rows.learnt.double()), rows.test)
@@ -59,7 +59,7 @@ def mixture(rows: Rows, seed: int) -> Scores:
 
 
 def autoregressive(kind: Any, passes: tuple[int, ...], floors: tuple[float, ...]) -> Any:
-    """A chain of conditionals; passes and noise floor are chosen on the validation rows."""
+    """Fit a chain of conditionals; epochs and noise floor are chosen on validation rows."""
 
     def run(rows: Rows, seed: int) -> Scores:
         started = time.process_time()
@@ -93,9 +93,9 @@ def autoregressive(kind: Any, passes: tuple[int, ...], floors: tuple[float, ...]
 
 
 def splines(members: int, passes: tuple[int, ...]) -> Callable[[Rows, int], dict[str, Scores]]:
-    """Spline flows: one by Backprop, a plain loop over zuko's, an ensemble; the same passes.
+    """Fit spline flows with equal numbers of epochs: Backprop, a zuko loop, an ensemble.
 
-    The number of passes is chosen on the validation rows, with one flow.
+    The number of epochs is chosen on the validation rows, with one flow.
     """
 
     def run(rows: Rows, seed: int) -> dict[str, Scores]:
@@ -134,7 +134,7 @@ def splines(members: int, passes: tuple[int, ...]) -> Callable[[Rows, int], dict
 
 
 def zuko_loop(model: Flow, x: Tensor, epochs: int) -> Any:
-    """What a user of zuko would write: Adam, a cosine schedule, batches in random order.
+    """Train a flow in a plain loop: Adam, a cosine schedule, batches in random order.
 
     It starts at the weights that the learner draws, and takes batches in the learner's order, so
     that what is left is the difference between two programs and not between two seeds.

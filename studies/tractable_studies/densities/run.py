@@ -1,4 +1,4 @@
-"""Log density of the rows of seven UCI tables, on the first published split.
+"""Log density of rows of seven UCI tables, on the first published split.
 
 Gaussian and mixture by EM, chains of conditionals by TAGI and by Backprop, and neural spline flows
 by Backprop, as an ensemble, and by a plain loop over zuko's in the same run.
@@ -42,20 +42,20 @@ PLAIN = "NSF, plain loop over zuko"
 
 @dataclass(frozen=True, kw_only=True)
 class Options(StudyOptions):
-    """How much, how long."""
+    """Options: amount of data, epochs and settings."""
 
     seed: list[int] = seed_option([0], quick=[0])
     sets: list[str] = option(list(UCI_NAMES), "tables", choices=UCI_NAMES, quick=["boston"])
-    rows: int = option(500, "to learn from, at most, and to test on", quick=200, min_value=50)
+    rows: int = option(500, "maximum numbers of training and test rows", quick=200, min_value=50)
     members: int = option(3, "number of networks of the ensemble", quick=2, min_value=2)
-    flow_passes: list[int] = option([15, 40], "tried for the flows", quick=[2])
-    chain_passes: list[int] = option([8, 25], "tried for the chains", quick=[1])
+    flow_passes: list[int] = option([15, 40], "numbers of epochs tried for the flows", quick=[2])
+    chain_passes: list[int] = option([8, 25], "numbers of epochs tried for the chains", quick=[1])
     resume: bool = resume_option()
-    floors: list[float] = option([0.02], "noise floors tried for the chains", quick=[0.05])
+    floors: list[float] = option([0.02], "candidate noise floors of the chains", quick=[0.05])
 
 
 def run_table(name: str, options: Options, seed: int) -> dict[str, Scores]:
-    """All models on one table with one seed."""
+    """Fit and score all models on one table with one seed."""
     rows = rows_of(name, options.rows, seed)
     passes, floors = tuple(options.chain_passes), tuple(options.floors)
     found = {
@@ -71,7 +71,7 @@ def run_table(name: str, options: Options, seed: int) -> dict[str, Scores]:
 
 
 def main(argv: Sequence[str] | None = None) -> Path:
-    """Run everything and print one table."""
+    """Run all models and print one table."""
     options = parse(Options, STUDY, argv, __doc__)
     record = RunRecord(STUDY, seeds=options.seed, settings=settings(options), argv=argv)
     record.notes += _NOTES
@@ -98,7 +98,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
 
 
 def _decisive(options: Options) -> dict[str, Any]:
-    """What the scores of a table depend on."""
+    """Return the options on which the scores of a table depend."""
     free = ("sets", "seed", "resume", "out", "threads")
     return {key: value for key, value in settings(options).items() if key not in free}
 

@@ -1,4 +1,4 @@
-"""The seven UCI tables as rows of all their columns, the target among them."""
+"""The seven UCI tables as rows of all columns, including the target."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from torch import Tensor
 
 from tractable.data import uci
 
-_FEW = 1_000  # different values; a column with fewer is spread over its steps
+_FEW = 1_000  # Columns with fewer distinct values are dequantized.
 _SAME = 1 - 1e-9
 _VALIDATION = 0.15
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Standardised rows of a table.
+    """Standardized rows of a table.
 
     Attributes:
-        train: to learn from.
-        validation: to choose settings by.
-        test: to report on, once.
+        train: training rows.
+        validation: validation rows, for model selection.
+        test: test rows, used once.
     """
 
     train: Tensor
@@ -30,12 +30,12 @@ class Rows:
 
     @property
     def learnt(self) -> Tensor:
-        """What a model learns from when its settings are chosen."""
+        """Return the training and validation rows, for the fit with selected settings."""
         return torch.cat([self.train, self.validation])
 
 
 def rows_of(name: str, most: int, seed: int) -> Rows:
-    """The first published split, at most so many rows of either part.
+    """Return the first published split, with at most ``most`` training rows.
 
     Constant columns and copies of others are left out.  Columns of fewer than a thousand different
     values are spread evenly over their smallest step, for all models alike.
@@ -49,8 +49,8 @@ def rows_of(name: str, most: int, seed: int) -> Rows:
     test = test[torch.randperm(len(test), generator=generator)][:most]
     mean, scale = table[order].mean(0), table[order].std(0, correction=0)
     z = ((table - mean) / scale).float()
-    apart = round(_VALIDATION * len(order))
-    return Rows(z[order[apart:]], z[order[:apart]], z[test])
+    n_validation = round(_VALIDATION * len(order))
+    return Rows(z[order[n_validation:]], z[order[:n_validation]], z[test])
 
 
 def _kept(table: Tensor) -> list[int]:

@@ -1,4 +1,4 @@
-"""Networks of a kind and a depth: ``family-kind``, such as ``conv-batch+residual``."""
+"""Networks by family, kind and depth, with names such as ``conv-batch+residual``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _UNITS, _CHANNELS, _GROUPS = 64, 16, 4
 
 
 class Residual(nn.Module):
-    """``x + scale f(x)``."""
+    """A residual block, ``x + scale f(x)``."""
 
     def __init__(self, inner: nn.Module, scale: float) -> None:
         super().__init__()
@@ -23,7 +23,7 @@ class Residual(nn.Module):
 
 
 def network(name: str, depth: int, size: int, outputs: int) -> nn.Sequential:
-    """A network for images of one channel.
+    """Return a network for images of one channel.
 
     Args:
         name: one of ``NAMES``.
@@ -42,7 +42,7 @@ def network(name: str, depth: int, size: int, outputs: int) -> nn.Sequential:
         linear = nn.Conv2d(inputs, width, 3, padding=1) if conv else nn.Linear(inputs, width)
         block = [linear, *_norm(norm, width, conv), nn.ReLU()]
         if residual and k:
-            # Without a norm a branch counts half: plain sums of twenty layers overflow.
+            # Residual branches without a norm are halved: sums over twenty layers overflow.
             layers.append(Residual(nn.Sequential(*block), 0.5 if norm == "plain" else 1.0))
         else:
             layers += block

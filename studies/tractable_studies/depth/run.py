@@ -37,7 +37,7 @@ Rows = tuple[Tensor, Tensor]
 
 @dataclass(frozen=True)
 class Sets:
-    """Rows to learn from, to choose a rate on, and to test on."""
+    """Training, validation and test rows."""
 
     train: Rows
     validation: Rows
@@ -45,7 +45,7 @@ class Sets:
 
     @classmethod
     def of(cls, name: str, seed: int) -> Sets:
-        """Standardised images of one channel, split anew for each seed."""
+        """Return standardized images of one channel, split with ``seed``."""
         images, labels, sizes = digits() if name == "digits" else mnist_rows()
         generator = torch.Generator().manual_seed(seed)
         order = torch.randperm(len(images), generator=generator)[: sum(sizes)]
@@ -57,21 +57,21 @@ class Sets:
 
 
 def digits() -> tuple[Tensor, Tensor, tuple[int, int, int]]:
-    """1,797 images of 8 x 8 pixels."""
+    """Return 1,797 images of 8 x 8 pixels."""
     found = load_digits()
     images = torch.tensor(found.images, dtype=torch.float32).unsqueeze(1)
     return images, torch.tensor(found.target), (1100, 300, 397)
 
 
 def mnist_rows() -> tuple[Tensor, Tensor, tuple[int, int, int]]:
-    """10,000 of MNIST's training images, pooled to 14 x 14 pixels."""
+    """Return 10,000 training images of MNIST, pooled to 14 x 14 pixels."""
     data = mnist()
     images = torch.nn.functional.avg_pool2d(data.train_images, 2)
     return images, data.train_labels, (7000, 1000, 2000)
 
 
 def tagi(name: str, depth: int, sets: Sets, epochs: int, seed: int) -> tr.Learner:
-    """The defaults, whatever the network."""
+    """Return TAGI with its default options."""
     likelihood = Categorical(CLASSES)
     net = network(name, depth, sets.train[0].shape[-1], likelihood.outputs)
     model = tr.TAGI(net, likelihood, seed=seed)
@@ -79,14 +79,14 @@ def tagi(name: str, depth: int, sets: Sets, epochs: int, seed: int) -> tr.Learne
 
 
 def adam(name: str, depth: int, sets: Sets, epochs: int, seed: int, rate: float) -> tr.Learner:
-    """Torch's own first weights, a cosine to zero."""
+    """Return Adam with torch's default initialization and a cosine schedule to zero."""
     net = network(name, depth, sets.train[0].shape[-1], CLASSES)
     model = tr.Backprop(net, Softmax(CLASSES), lr=rate, seed=seed)
     return model.fit(*sets.train, epochs=epochs, batch_size=BATCH, distance_aware=False)
 
 
 def score(model: tr.Learner, rows: Rows) -> dict[str, float]:
-    """Error rate and negative log-likelihood."""
+    """Return error rate and negative log-likelihood."""
     predictive = model.predict(rows[0])
     return {
         "error": tr.metrics.error_rate(predictive, rows[1]),
@@ -95,7 +95,7 @@ def score(model: tr.Learner, rows: Rows) -> dict[str, float]:
 
 
 def best_rate(name: str, depth: int, sets: Sets, epochs: int, seed: int) -> float:
-    """By validation error, then by validation NLL."""
+    """Return the learning rate with the lowest validation error, then NLL."""
 
     def loss(rate: float) -> tuple[float, float]:
         found = score(adam(name, depth, sets, epochs, seed, rate), sets.validation)
@@ -105,7 +105,7 @@ def best_rate(name: str, depth: int, sets: Sets, epochs: int, seed: int) -> floa
 
 
 def both(name: str, depth: int, options: Options) -> dict[str, Any]:
-    """Means over seeds for both learners, and the rate that was chosen with the first seed."""
+    """Return means over seeds for both learners, and the selected learning rate."""
     runs: dict[str, list[dict[str, float]]] = {"TAGI": [], "Adam": []}
     rate = 0.0
     for seed in options.seed:
@@ -124,17 +124,17 @@ def both(name: str, depth: int, options: Options) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Options(StudyOptions):
-    """Which networks, on what."""
+    """Options: networks, data and seeds."""
 
     seed: list[int] = seed_option([0, 1, 2], quick=[0])
     data: str = option("digits", "images", choices=("digits", "mnist"))
     depths: list[int] = option([1, 3, 7, 20], "hidden layers", quick=[3], min_value=1)
     kinds: list[str] = option(list(NAMES), "networks", choices=NAMES, quick=["mlp-plain"])
-    epochs: int = option(8, "passes of every learner", quick=2, min_value=1)
+    epochs: int = option(8, "number of epochs of every learner", quick=2, min_value=1)
 
 
 def compare(name: str, depth: int, found: dict[str, Any]) -> list[Comparison]:
-    """TAGI beside Adam, which stands where a paper's number would."""
+    """Compare TAGI with Adam, which takes the place of published results."""
     return [
         Comparison(
             f"{name}, {depth} layers, {key}", found["Adam"][key], found["TAGI"][key],
@@ -145,7 +145,7 @@ def compare(name: str, depth: int, found: dict[str, Any]) -> list[Comparison]:
 
 
 def main(argv: Sequence[str] | None = None) -> Path:
-    """Run every network and print one table; the file is written after each."""
+    """Run every network and print one table; the file is written after each network."""
     options = parse(Options, STUDY, argv, __doc__)
     record = RunRecord(STUDY, seeds=options.seed, settings=settings(options), argv=argv)
     record.notes += _NOTES
@@ -176,7 +176,7 @@ def _mean(values: list[float]) -> float:
 _NOTES = [
     "In the table of comparisons, 'paper' is Adam from torch's own first weights, with the best "
     f"of the rates {', '.join(map(str, RATES))} on validation rows of the first seed.",
-    "Rows are split anew for each seed; both learners see the same training rows.",
+    "Each seed has its own random split of the rows, the same for both learners.",
 ]
 
 

@@ -1,4 +1,4 @@
-"""Who makes rows: each gives as many as there are test rows, with the seconds that it took."""
+"""Generative models: each returns as many samples as there are test rows."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ STEPS = 50
 
 @dataclass(frozen=True)
 class Made:
-    """Rows that were made.
+    """Generated rows.
 
     Attributes:
-        rows: the rows.
-        labels: theirs, of digits.
-        fitting: seconds of the processor to fit the setting that was chosen.
-        sampling: seconds to make the rows.
-        setting: what was chosen.
+        rows: the generated rows.
+        labels: labels of generated digits.
+        fitting: processor seconds to fit the selected setting.
+        sampling: processor seconds to draw the samples.
+        setting: the selected setting.
     """
 
     rows: Array
@@ -40,7 +40,7 @@ Maker = Callable[[Task, int], Made]
 
 
 def diffusion(kind: Any, settings: list[dict[str, Any]], widths: tuple[int, ...]) -> Maker:
-    """Ours; settings of the learner or of the fit are chosen by the bound on validation rows."""
+    """Fit this library's model, with settings selected by the bound on validation rows."""
 
     def fitted(task: Task, setting: dict[str, Any], seed: int) -> Diffusion:
         setting = dict(setting)
@@ -78,7 +78,7 @@ def diffusion(kind: Any, settings: list[dict[str, Any]], widths: tuple[int, ...]
 
 
 def forest(times: int, copies: int, trees: int) -> Maker:
-    """ForestDiffusion: boosted trees for every column and time, flow matching, one setting.
+    """Fit ForestDiffusion: boosted trees for every column and time, flow matching, one setting.
 
     Args:
         times: its n_t, 50 by default there.
@@ -104,7 +104,7 @@ def forest(times: int, copies: int, trees: int) -> Maker:
 
 
 def ours(passes: int, widths: tuple[int, ...]) -> dict[str, Maker]:
-    """The two learners; two settings each."""
+    """Return the two learners, each with two settings."""
     return {
         "TAGI": diffusion(tr.TAGI, [{"epochs": max(passes // 2, 1)}, {"epochs": passes}], widths),
         "Backprop": diffusion(
@@ -116,5 +116,5 @@ def ours(passes: int, widths: tuple[int, ...]) -> dict[str, Maker]:
 
 
 def has_forest() -> bool:
-    """Whether ForestDiffusion is installed."""
+    """Return whether ForestDiffusion is installed."""
     return importlib.util.find_spec("ForestDiffusion") is not None

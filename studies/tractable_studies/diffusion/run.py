@@ -1,8 +1,8 @@
 """Diffusion models of three UCI tables and the 8x8 digits.
 
 ``TAGI`` in closed form, the same network by ``Backprop``, and on the tables ForestDiffusion, where
-it is installed.  Judged by energy distance to test rows, by how well a classifier tells them apart,
-by what a model learnt from them is worth on test rows, and by seconds of the processor.
+it is installed.  Measures: energy distance to test rows, accuracy of a two-sample classifier, score
+on test rows of a model trained on the samples, and processor seconds.
 
     python -m tractable_studies.diffusion.run
 """
@@ -41,12 +41,12 @@ NAMES = (*tasks.TABLES, "digits")
 
 @dataclass(frozen=True, kw_only=True)
 class Options(StudyOptions):
-    """How much, how long."""
+    """Options: amount of data, epochs and settings."""
 
     seed: int = seed_option(0)
     sets: list[str] = option(list(NAMES), "rows", choices=NAMES, quick=["wine"])
-    rows: int = option(500, "number of rows of a table, at most", quick=200, min_value=50)
-    digits: int = option(1_300, "number of digit images, at most", quick=400, min_value=300)
+    rows: int = option(500, "maximum number of rows of a table", quick=200, min_value=50)
+    digits: int = option(1_300, "maximum number of digit images", quick=400, min_value=300)
     passes: int = option(4, "over the noised rows", quick=1, min_value=1)
     width: int = option(128, "width of two hidden layers", quick=16, min_value=1)
     resume: bool = resume_option()
@@ -56,7 +56,7 @@ class Options(StudyOptions):
 
 
 def run_set(name: str, options: Options) -> dict[str, dict[str, float]]:
-    """All models on one set of rows."""
+    """Fit and evaluate all models on one data set."""
     seed = options.seed
     task = tasks.digits(options.digits, seed) if name == "digits" else _table(name, options)
     makers = models.ours(options.passes, (options.width, options.width))
@@ -81,7 +81,7 @@ def _table(name: str, options: Options) -> Task:
 
 
 def _reference(task: Task, seed: int) -> dict[str, float]:
-    """What rows of the same kind reach."""
+    """Return the measures for real rows in place of generated ones."""
     rng = np.random.default_rng(seed)
     some = rng.permutation(len(task.train))[: len(task.test)]
     labels = None if task.labels is None else task.labels[0]
@@ -95,7 +95,7 @@ def _reference(task: Task, seed: int) -> dict[str, float]:
 
 
 def _decisive(options: Options) -> dict[str, Any]:
-    """What the scores of a set depend on."""
+    """Return the options on which the scores of a data set depend."""
     free = ("sets", "resume", "out", "threads")
     return {key: value for key, value in settings(options).items() if key not in free}
 
@@ -105,7 +105,7 @@ def _short(scores: dict[str, Any]) -> dict[str, float]:
 
 
 def main(argv: Sequence[str] | None = None) -> Path:
-    """Run everything and print one table."""
+    """Run all models and print one table."""
     options = parse(Options, STUDY, argv, __doc__)
     record = RunRecord(STUDY, seeds=[options.seed], settings=settings(options), argv=argv)
     record.notes += _NOTES
@@ -146,11 +146,11 @@ def _compared(name: str, found: dict[str, dict[str, float]]) -> list[Comparison]
 
 _NOTES = [
     "In the table of comparisons, 'paper' is the model that is named, on the same rows.",
-    "Energy distance (unbiased) between test rows and as many that were made, columns standardised "
-    "by the training rows; 'told apart' is the accuracy of a calibrated classifier on rows it had "
-    "not seen, 0.5 where nothing can be told; 'worth' is R² (tables) or accuracy (digits) on test "
-    "rows of a model learnt from the rows that were made. Seconds of the processor, one thread, of "
-    "the one setting that was chosen.",
+    "Energy distance (unbiased) between test rows and equally many samples, columns standardized "
+    "by the training rows; 'told apart' is the accuracy of a calibrated two-sample classifier on "
+    "held-out rows (0.5 if samples are indistinguishable); 'worth' is R² (tables) or accuracy "
+    "(digits) on test rows of a model trained on the samples. Times are processor seconds of one "
+    "thread, for the selected setting.",
     "TAGI and Backprop have two settings each, chosen by the bound on validation rows; "
     "ForestDiffusion has one, with fewer times, copies and trees than its defaults (50, 100, 100).",
 ]

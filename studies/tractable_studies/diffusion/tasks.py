@@ -1,4 +1,4 @@
-"""What rows are made of, and how those that were made are judged."""
+"""Data sets of the study, and measures of the quality of generated rows."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ CLASSES = 10
 
 @dataclass(frozen=True)
 class Task:
-    """Rows to learn from and rows to be judged by.
+    """Training, validation and test rows.
 
     Attributes:
-        train: rows.
-        validation: rows to choose settings by.
-        test: rows.
-        labels: of the digits: of the rows to learn from, to choose by, to be judged by.
+        train: training rows.
+        validation: validation rows, for model selection.
+        test: test rows.
+        labels: labels of digits for training, validation and test rows.
     """
 
     train: Array
@@ -39,7 +39,7 @@ class Task:
 
 
 def table(name: str, most: int, seed: int) -> Task:
-    """A UCI table, target last: standardised, values of few spread over their smallest step."""
+    """Return a standardized and dequantized UCI table, target last."""
     data = uci(name)
     rows = torch.cat([data.features, data.targets], 1).double().numpy()
     rng = np.random.default_rng(seed)
@@ -56,7 +56,7 @@ def table(name: str, most: int, seed: int) -> Task:
 
 
 def digits(most: int, seed: int) -> Task:
-    """The 8x8 digits of scikit-learn, pixels from -1 to 1, spread over their sixteen steps."""
+    """Return scikit-learn's 8x8 digits with pixels from -1 to 1, dequantized."""
     data = load_digits()
     rng = np.random.default_rng(seed)
     x = (data.data + rng.random(data.data.shape) - 0.5) / 8 - 1
@@ -69,10 +69,10 @@ def digits(most: int, seed: int) -> Task:
 
 
 def judged(task: Task, made: Array, labels: Labels | None, seed: int) -> dict[str, float]:
-    """How rows that were made compare with test rows.
+    """Compare generated rows with test rows.
 
-    Energy distance; how well a classifier tells them apart; and what a model learnt from them is
-    worth on test rows: R² of the last column of a table, accuracy on digits.
+    Measures: the energy distance, the accuracy of a two-sample classifier, and the test score
+    of a model trained on the generated rows: R² of the last column of a table, accuracy on digits.
     """
     apart = metrics.two_sample(task.test, made, epochs=20, seed=seed, progress=False)
     return {
@@ -84,7 +84,7 @@ def judged(task: Task, made: Array, labels: Labels | None, seed: int) -> dict[st
 
 
 def worth(task: Task, rows: Array, labels: Labels | None, seed: int) -> float:
-    """R² or accuracy on test rows of a model that learnt from these."""
+    """Return the R² or accuracy on test rows of a model trained on the given rows."""
     if labels is None or task.labels is None:
         model = HistGradientBoostingRegressor(random_state=seed).fit(rows[:, :-1], rows[:, -1])
         return float(model.score(task.test[:, :-1], task.test[:, -1]))
@@ -93,5 +93,5 @@ def worth(task: Task, rows: Array, labels: Labels | None, seed: int) -> float:
 
 
 def one_hot(labels: Labels) -> Array:
-    """Labels as contexts."""
+    """Return labels as context variables."""
     return np.eye(CLASSES)[labels]

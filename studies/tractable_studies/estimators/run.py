@@ -42,7 +42,7 @@ from tractable_studies.framework.record import RunRecord
 OURS, NETWORK, FOREST = "TAGIRegressor", "MLPRegressor", "RandomForestRegressor"
 LEVEL = 0.9
 SPLITS = {"kin8nm": 3, "naval": 2, "protein": 1}
-"""Splits of the large sets, on which a forest takes its time; five of the others."""
+"""Number of splits of the large sets, on which a forest is slow; five for the others."""
 
 HEADER = [
     "set", "splits", f"{OURS} RMSE / LL", f"{NETWORK} RMSE / LL", f"{FOREST} RMSE / LL",
@@ -51,7 +51,7 @@ HEADER = [
 
 
 def rivals(seed: int) -> dict[str, Any]:
-    """The two estimators of scikit-learn, with default settings but for the seed."""
+    """Return the two estimators of scikit-learn, with default settings except for the seed."""
     network = make_pipeline(StandardScaler(), MLPRegressor(random_state=seed))
     return {
         NETWORK: TransformedTargetRegressor(network, transformer=StandardScaler()),
@@ -60,7 +60,7 @@ def rivals(seed: int) -> dict[str, Any]:
 
 
 def ours(x: Any, y: Any, x_test: Any, y_test: Any, seed: int) -> dict[str, float]:
-    """Error, log-likelihood and coverage of ``TAGIRegressor()``."""
+    """Return error, log-likelihood and coverage of ``TAGIRegressor()``."""
     started = time.perf_counter()
     model = TAGIRegressor(random_state=seed).fit(x, y)
     seconds = time.perf_counter() - started
@@ -74,7 +74,7 @@ def ours(x: Any, y: Any, x_test: Any, y_test: Any, seed: int) -> dict[str, float
 
 
 def theirs(model: Any, x: Any, y: Any, x_test: Any, y_test: Any, seed: int) -> dict[str, float]:
-    """Error of a model without error bars, and log-likelihood with a held-out noise."""
+    """Return the error of a point estimator, and its log-likelihood with held-out noise."""
     order = np.random.default_rng(seed).permutation(len(x))
     out, kept = np.split(order, [len(x) // 10])
     variance = _rmse(_fitted(clone(model), x[kept], y[kept]).predict(x[out]), y[out]) ** 2
@@ -98,7 +98,7 @@ def _rmse(predicted: Any, seen: Any) -> float:
 
 
 def run_split(name: str, split: int, seed: int) -> dict[str, dict[str, float]]:
-    """All three on one split, in the units of the data."""
+    """Fit and score all three estimators on one split, in the units of the data."""
     x, y, x_test, y_test = (part.double().numpy() for part in uci(name).split(split))
     rows = x, y.ravel(), x_test, y_test.ravel()
     found = {OURS: ours(*rows, seed)}
@@ -106,7 +106,7 @@ def run_split(name: str, split: int, seed: int) -> dict[str, dict[str, float]]:
 
 
 def summary(splits: list[dict[str, dict[str, float]]]) -> dict[str, dict[str, float]]:
-    """Means over splits."""
+    """Return means over splits."""
     return {
         kind: {key: float(f"{np.mean([s[kind][key] for s in splits]):.4g}") for key in own}
         for kind, own in splits[0].items()
@@ -114,12 +114,12 @@ def summary(splits: list[dict[str, dict[str, float]]]) -> dict[str, dict[str, fl
 
 
 def best(found: dict[str, dict[str, float]]) -> str:
-    """Who has the highest log-likelihood."""
+    """Return the estimator with the highest log-likelihood."""
     return max(found, key=lambda kind: found[kind]["log_likelihood"])
 
 
 def compare(name: str, found: dict[str, dict[str, float]]) -> list[Comparison]:
-    """Ours beside the better of the two others; there is no paper here."""
+    """Compare ours with the better of the two others; there are no published results."""
     rows = []
     for key, better in (("rmse", "smaller"), ("log_likelihood", "larger")):
         pick = min if better == "smaller" else max
@@ -139,7 +139,7 @@ def compare(name: str, found: dict[str, dict[str, float]]) -> list[Comparison]:
 
 
 def row(name: str, splits: int, found: dict[str, dict[str, float]]) -> list[str]:
-    """A line of the table."""
+    """Return a row of the table."""
     kinds = [found[kind] for kind in (OURS, NETWORK, FOREST)]
     return [
         name,
@@ -153,7 +153,7 @@ def row(name: str, splits: int, found: dict[str, dict[str, float]]) -> list[str]
 
 @dataclass(frozen=True, kw_only=True)
 class Options(StudyOptions):
-    """Which sets, how often."""
+    """Options: data sets and number of splits."""
 
     seed: int = seed_option(0)
     sets: list[str] = option(list(UCI_NAMES), choices=UCI_NAMES, quick=["boston", "energy"])
@@ -163,7 +163,7 @@ class Options(StudyOptions):
 
 
 def main(argv: Sequence[str] | None = None) -> Path:
-    """Run the sets that are asked for and print one table."""
+    """Run the selected sets and print one table."""
     options = parse(Options, STUDY, argv, __doc__)
     record = RunRecord(STUDY, seeds=[options.seed], settings=settings(options), argv=argv)
     record.notes += _NOTES

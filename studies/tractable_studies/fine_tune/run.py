@@ -37,7 +37,7 @@ Rows = tuple[Tensor, Tensor]
 
 
 def body() -> nn.Sequential:
-    """Four convolutions of stride 2, and a hidden layer."""
+    """Return four convolutions of stride 2, and a hidden layer."""
     layers: list[nn.Module] = []
     for inputs, outputs in ((3, 24), (24, 48), (48, 64), (64, 64)):
         layers += [nn.Conv2d(inputs, outputs, 3, 2, 1), nn.ReLU()]
@@ -45,21 +45,21 @@ def body() -> nn.Sequential:
 
 
 class Classifier(nn.Module):
-    """A body, and a head for so many outputs."""
+    """A body and a linear head."""
 
     def __init__(self, trunk: nn.Module, outputs: int) -> None:
         super().__init__()
         self.body, self.head = trunk, nn.Linear(64, outputs)
 
     def forward(self, x: Tensor) -> Tensor:
-        """See the class."""
+        """Return the outputs of the head."""
         logits: Tensor = self.head(self.body(x))
         return logits
 
 
 @dataclass(frozen=True)
 class Halves:
-    """Images of the first five classes, and of the others: to learn from, and to test on."""
+    """Training and test images of the first five classes and of the other five."""
 
     first: Rows
     second: Rows
@@ -67,7 +67,7 @@ class Halves:
 
     @classmethod
     def load(cls) -> Halves:
-        """CIFAR-10, standardised by its training images."""
+        """Load CIFAR-10, standardized by its training images."""
         data = cifar10()
         mean = data.train_images.mean((0, 2, 3), keepdim=True)
         std = data.train_images.std((0, 2, 3), keepdim=True)
@@ -82,7 +82,7 @@ def _half(rows: Rows, start: int) -> Rows:
 
 
 def trained(rows: Rows, epochs: int, seed: int) -> nn.Module:
-    """The body of a network that Adam trained on the first five classes."""
+    """Train a network on the first five classes with Adam and return its body."""
     model = tr.Backprop(Classifier(body(), HALF), Softmax(HALF), lr=1e-3, seed=seed)
     model.fit(*rows, epochs=epochs, batch_size=32, distance_aware=False)
     whole = model.mean_module()
@@ -94,7 +94,7 @@ def trained(rows: Rows, epochs: int, seed: int) -> nn.Module:
 def fitted(
     way: str, trunk: nn.Module, rows: Rows, epochs: int, seed: int, options: dict[str, Any]
 ) -> tr.Learner:
-    """One way to learn the other five classes."""
+    """Fit one method to the other five classes."""
     learner, _, begin = way.partition(", ")
     likelihood: Likelihood = Categorical(HALF) if learner == "TAGI" else Softmax(HALF)
     outputs = HALF - 1 if learner == "TAGI" else HALF
@@ -112,7 +112,7 @@ def fitted(
 
 
 def score(model: tr.Learner, rows: Rows) -> dict[str, float]:
-    """Error rate and negative log-likelihood."""
+    """Return error rate and negative log-likelihood."""
     predictive = model.predict(rows[0])
     return {
         "error": tr.metrics.error_rate(predictive, rows[1]),
@@ -121,7 +121,7 @@ def score(model: tr.Learner, rows: Rows) -> dict[str, float]:
 
 
 def best(way: str, trunk: nn.Module, sets: list[Rows], epochs: int, seed: int) -> dict[str, Any]:
-    """The options of a way: for Adam the best rate on validation images."""
+    """Return the options of a method: for Adam the best learning rate on validation images."""
     if way.startswith("TAGI"):
         return {}
 
@@ -134,7 +134,7 @@ def best(way: str, trunk: nn.Module, sets: list[Rows], epochs: int, seed: int) -
 
 @dataclass(frozen=True, kw_only=True)
 class Options(StudyOptions):
-    """How much is learnt from."""
+    """Options: amounts of data and training."""
 
     seed: list[int] = seed_option([0, 1, 2], quick=[0])
     images: list[int] = option(
@@ -147,7 +147,7 @@ class Options(StudyOptions):
 
 
 def run_all(options: Options, halves: Halves) -> dict[str, Any]:
-    """Means over seeds of every way, for every number of images."""
+    """Return means over seeds for every method and number of images."""
     first = tuple(part[: options.first_rows] for part in halves.first)
     test = tuple(part[: options.test_rows] for part in halves.test)
     runs: dict[str, dict[str, list[dict[str, float]]]] = {}
@@ -166,7 +166,7 @@ def run_all(options: Options, halves: Halves) -> dict[str, Any]:
 
 
 def _drawn(rows: Rows, images: int, seed: int) -> list[Rows]:
-    """So many images to learn from, and others to choose a rate on."""
+    """Draw training images, and validation images for the choice of the learning rate."""
     generator = torch.Generator().manual_seed(seed)
     order = torch.randperm(len(rows[0]), generator=generator)
     train, validation = order[:images], order[images : images + VALIDATION]
@@ -174,7 +174,7 @@ def _drawn(rows: Rows, images: int, seed: int) -> list[Rows]:
 
 
 def main(argv: Sequence[str] | None = None) -> Path:
-    """Run everything and print one table."""
+    """Run all methods and print one table."""
     options = parse(Options, STUDY, argv, __doc__)
     record = RunRecord(STUDY, seeds=options.seed, settings=settings(options), argv=argv)
     record.metrics = run_all(options, Halves.load())

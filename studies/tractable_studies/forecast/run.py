@@ -31,20 +31,20 @@ DAY, MONTH = 24, 30 * 24
 TRAIN, VALIDATION, TEST = 12 * MONTH, 16 * MONTH, 20 * MONTH
 """The standard split: 12, 4 and 4 months of 30 days."""
 RATES = (1e-4, 1e-3, 5e-3)
-"""Of Adam, swept on the validation months."""
+"""Learning rates of Adam, selected on the validation months."""
 ALL_STRIDE = 3
-"""With seven variables every third window is learnt: 19,000 of them."""
+"""Stride of the training windows with seven variables, which leaves 19,000 windows."""
 
 
 def etth1(columns: list[int]) -> Array:
-    """The variables, standardised by the training months as all who publish do."""
+    """Return the variables, standardized by the training months as in published results."""
     values: Array = data.etth1().values.double().numpy()[:TEST, columns]
     standard: Array = (values - values[:TRAIN].mean(0)) / values[:TRAIN].std(0)
     return standard
 
 
 def scored(forecaster: Forecaster, values: Array) -> Metrics:
-    """A forecaster that has seen training and validation months, on the test months."""
+    """Score a forecaster, fitted on training and validation months, on the test months."""
     found = forecaster.fit(values[:VALIDATION]).backtest(values)
     by_series = np.nanmean(found.model.coverage[0.9], axis=0)
     return {
@@ -55,7 +55,7 @@ def scored(forecaster: Forecaster, values: Array) -> Metrics:
 
 
 def common(horizon: int, stride: int, seed: int) -> Metrics:
-    """What all learners share."""
+    """Return the arguments shared by all learners."""
     return {
         "horizon": horizon, "season_length": DAY, "n_validation": VALIDATION - TRAIN,
         "refit": False, "window_stride": stride, "seed": seed,
@@ -63,7 +63,7 @@ def common(horizon: int, stride: int, seed: int) -> Metrics:
 
 
 def long_horizon(columns: list[int], horizon: int, seeds: Sequence[int]) -> Metrics:
-    """TAGI with settings chosen on the validation months, and Adam on the same network."""
+    """Fit TAGI with settings chosen on the validation months, and Adam on the same network."""
     values, stride = etth1(columns), 1 if len(columns) == 1 else ALL_STRIDE
     first = Forecaster(**common(horizon, stride, seeds[0]))
     ours = [scored(first, values)]
@@ -93,7 +93,7 @@ def long_horizon(columns: list[int], horizon: int, seeds: Sequence[int]) -> Metr
 
 
 def adam(fixed: Metrics, rate: float, horizon: int, stride: int, seed: int) -> Forecaster:
-    """The same network by gradients, with the same measure of its error bars."""
+    """Train the same network by gradients, with the same error measure for its intervals."""
     more = common(horizon, stride, seed)
     return Forecaster(**fixed, learner="Backprop", learner_kwargs={"lr": rate}, **more)
 
@@ -101,7 +101,7 @@ def adam(fixed: Metrics, rate: float, horizon: int, stride: int, seed: int) -> F
 def classic(
     y: Array, train: int, horizon: int, season: int, most: int, seeds: Sequence[int], **more: Any
 ) -> Metrics:
-    """One series beside seasonal naive, AR and ETS, at the same origins."""
+    """Compare one series with seasonal naive, AR and ETS, at the same origins."""
     origins = np.arange(train - 1, len(y) - horizon)
     ours = []
     for seed in seeds:
@@ -109,8 +109,8 @@ def classic(
         kept = model.backtest(y, keep_forecasts=True)
         assert kept.mean is not None
         assert kept.std is not None
-        said = (kept.mean[..., 0], kept.std[..., 0] ** 2)
-        ours.append(statistical.scores(y, origins, said))
+        moments = (kept.mean[..., 0], kept.std[..., 0] ** 2)
+        ours.append(statistical.scores(y, origins, moments))
     ar, order = statistical.autoregression(y, train, origins, horizon, most)
     some = origins[:: max(len(origins) // 60, 1)]
     long = season if season > 1 and train < 600 else None
@@ -134,20 +134,20 @@ def classic(
 
 
 def sunspots(options: Options) -> Metrics:
-    """Square roots of monthly numbers; the last fifth is the test."""
+    """Run sunspots: square roots of monthly numbers; the last fifth is the test set."""
     y: Array = np.sqrt(data.sunspots().values.double().numpy()[:, 0])
     return classic(y, 2256, 24, 12, 48, options.seed)
 
 
 def airline(options: Options) -> Metrics:
-    """Logarithms of monthly passengers; the last two years are the test."""
+    """Run airline passengers: logarithms by month; the last two years are the test set."""
     y: Array = np.log(data.airline().values.double().numpy()[:, 0])
     return classic(y, 120, 12, 12, 25, options.seed)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options(StudyOptions):
-    """Which series, how far."""
+    """Options: series and horizons."""
 
     seed: list[int] = seed_option([0, 1, 2], quick=[0])
     parts: list[str] = option(
@@ -161,7 +161,7 @@ Job = tuple[str, str, Callable[[], Metrics]]
 
 
 def jobs(options: Options) -> list[Job]:
-    """What is to be run: a part, a name, and what does it."""
+    """Return the jobs to run, each with a part, a name and a function."""
     made: list[Job] = []
     for part, action in (("sunspots", sunspots), ("airline", airline)):
         if part in options.parts:
@@ -173,7 +173,7 @@ def jobs(options: Options) -> list[Job]:
 
 
 def compare(found: dict[str, dict[str, Metrics]]) -> list[Comparison]:
-    """What was found beside what was published."""
+    """Compare the results with published ones."""
     rows = []
     for part, table in (("OT", published.OT), ("all", published.ALL)):
         for horizon, own in found.get(part, {}).items():
@@ -209,7 +209,7 @@ def _of_ett(part: str, horizon: int, own: Metrics, table: Any) -> list[Compariso
     ]  # fmt: skip
     rows.append(Comparison(
         f"{what}: coverage of 90 % intervals", 0.9, tagi["coverage_90"], better="nearer", goal=0.9,
-        learner="TAGI", note=f"wanted 0.86 to 0.94; Adam {adam_['coverage_90']:.3f}",
+        learner="TAGI", note=f"target 0.86 to 0.94; Adam {adam_['coverage_90']:.3f}",
     ))  # fmt: skip
     rows.append(Comparison(
         f"{what}: log-likelihood, beside Adam", adam_["log_likelihood"], tagi["log_likelihood"],
@@ -220,7 +220,7 @@ def _of_ett(part: str, horizon: int, own: Metrics, table: Any) -> list[Compariso
 
 
 def main(argv: Sequence[str] | None = None) -> Path:
-    """Run all parts and print what was published beside what was found."""
+    """Run all parts and print a comparison with published results."""
     options = parse(Options, STUDY, argv, __doc__)
     record = RunRecord(STUDY, seeds=options.seed, settings=settings(options), argv=argv)
     record.notes += _NOTES
@@ -241,7 +241,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
 
 
 def _over_seeds(runs: list[Metrics]) -> Metrics:
-    """Means, and standard deviations of what is compared."""
+    """Return means, and standard deviations of the compared metrics."""
     found: Metrics = {}
     for key, value in runs[0].items():
         if isinstance(value, float):

@@ -13,14 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
-Said = tuple[Array, Array]
+Moments = tuple[Array, Array]
 """Means and variances, ``[origins, steps]``."""
 
 
 def autoregression(
     y: Array, train: int, origins: npt.NDArray[np.int64], steps: int, most: int
-) -> tuple[Said, int]:
-    """AR(p) with p by Akaike's criterion on the training values; and p."""
+) -> tuple[Moments, int]:
+    """Return forecasts of AR(p) with p by Akaike's criterion on the training values, and p."""
     from statsmodels.tsa.ar_model import AutoReg, ar_select_order
 
     lags = ar_select_order(y[:train], maxlag=most, ic="aic").ar_lags or [1]
@@ -44,8 +44,8 @@ def autoregression(
 
 def smoothing(
     y: Array, train: int, origins: npt.NDArray[np.int64], steps: int, season: int | None
-) -> Said:
-    """ETS with additive errors; level, trend and season, or level and damped trend without one."""
+) -> Moments:
+    """Forecast by additive-error ETS: level, trend, season; or level and damped trend."""
     import pandas as pd
     from statsmodels.tsa.exponential_smoothing.ets import ETSModel
 
@@ -61,17 +61,17 @@ def smoothing(
         means, variances = np.empty((len(origins), steps)), np.empty((len(origins), steps))
         for row, origin in enumerate(origins):
             moved = model(y[: origin + 1]).smooth(fitted.params)
-            said = moved.get_prediction(start=origin + 1, end=origin + steps)
-            frame = said.summary_frame(alpha=0.1)
+            forecast = moved.get_prediction(start=origin + 1, end=origin + steps)
+            frame = forecast.summary_frame(alpha=0.1)
             means[row] = frame["mean"]
             half = (frame["pi_upper"] - frame["pi_lower"]) / 2
             variances[row] = (half / 1.6448536) ** 2
     return means, variances
 
 
-def scores(y: Array, origins: npt.NDArray[np.int64], said: Said) -> dict[str, float]:
-    """How good these were: all steps together, and the first."""
-    mean, variance = said
+def scores(y: Array, origins: npt.NDArray[np.int64], moments: Moments) -> dict[str, float]:
+    """Return scores of forecasts: over all steps, and of the first step."""
+    mean, variance = moments
     came = y[origins[:, None] + 1 + np.arange(mean.shape[1])]
     square = (came - mean) ** 2
     log_density = -0.5 * (square / variance + np.log(2 * math.pi * variance))

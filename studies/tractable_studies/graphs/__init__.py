@@ -22,4 +22,4 @@ MUTAG = Study(
 )
 
 STUDIES = {study.name: study for study in (CORA, CITESEER)}
-"""Studies by the argument of ``citations``."""
+"""Studies by the positional argument of ``citations``."""

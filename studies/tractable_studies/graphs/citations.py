@@ -1,11 +1,11 @@
 """Subjects of papers in citation networks: accuracy, calibration and uncertainty.
 
-Twenty labelled papers of each subject, the public split.  Every method has as many settings to
+Twenty labelled papers of each subject, the public split.  Every method has equally many settings to
 choose from, on the 500 validation nodes; ten seeds of the chosen one are tested once.
 
 * ``test``: error, log-likelihood and calibration on the 1,000 test nodes.
 * ``distance``: the same by how many steps a node is from the nearest labelled one.
-* ``left out``: one subject at a time is not learnt, and its papers are to be told by the doubt.
+* ``left out``: one subject at a time is left out of training and detected by its entropy.
 
     python -m tractable_studies.graphs.citations cora
 """
@@ -42,7 +42,7 @@ from tractable_studies.framework.record import RunRecord
 from tractable_studies.graphs import STUDIES
 from tractable_studies.graphs.methods import METHODS, SETTINGS_OF, Setting, fitted
 
-WANTED = {
+TARGETS = {
     ("cora", "gcn", "accuracy"): 0.81,
     ("cora", "gat", "accuracy"): 0.825,
     ("cora", "tagi-5", "accuracy"): 0.80,
@@ -50,12 +50,12 @@ WANTED = {
     ("citeseer", "gcn", "accuracy"): 0.70,
 }
 FARTHEST = 4
-"""Steps from a labelled node; those farther away, or not connected, count as this far."""
+"""Maximum distance from a labeled node; farther and unconnected nodes count as this far."""
 Scores = dict[str, float]
 
 
 def scores(p: Predictive, y: Tensor) -> Scores:
-    """Of nodes with labels."""
+    """Return the scores of labeled nodes."""
     return {
         "accuracy": metrics.accuracy(p, y),
         "nll": metrics.nll(p, y),
@@ -65,7 +65,7 @@ def scores(p: Predictive, y: Tensor) -> Scores:
 
 
 def chosen(name: str, data: CitationData, count: int, seed: int) -> tuple[Setting, Scores]:
-    """The setting of greatest log-likelihood on validation nodes, and its scores there."""
+    """Return the setting of highest log-likelihood on validation nodes, and its scores."""
     found = []
     for setting in METHODS[name].settings(count, seed):
         learner = fitted(name, data, setting, seed, data.train, data.y)
@@ -74,7 +74,7 @@ def chosen(name: str, data: CitationData, count: int, seed: int) -> tuple[Settin
 
 
 def steps_away(graph: Graph, nodes: Tensor) -> Tensor:
-    """How many steps each node is from the nearest of some, at most ``FARTHEST``."""
+    """Return the distance of each node from the nearest of ``nodes``, at most ``FARTHEST``."""
     away = torch.full((graph.n_nodes,), FARTHEST)
     away[nodes] = 0
     for step in range(1, FARTHEST):
@@ -84,7 +84,7 @@ def steps_away(graph: Graph, nodes: Tensor) -> Tensor:
 
 
 def left_out(name: str, data: CitationData, setting: Setting, subject: int, seed: int) -> Scores:
-    """How well papers of a subject that was not learnt are told from others, by the entropy."""
+    """Return how well the entropy detects papers of a subject left out of training."""
     y = data.y.clone()
     y[data.y == subject] = -1
     y[data.y > subject] -= 1
@@ -100,7 +100,7 @@ def left_out(name: str, data: CitationData, setting: Setting, subject: int, seed
 
 @dataclass(frozen=True, kw_only=True)
 class Options(StudyOptions):
-    """How often."""
+    """Options: seeds and candidate settings."""
 
     name: str = argument("the graph", STUDIES)
     seed: int = seed_option(0)
@@ -113,7 +113,7 @@ class Options(StudyOptions):
 def run_method(
     name: str, data: CitationData, options: Options, known: dict[str, Any]
 ) -> dict[str, Any]:
-    """All that is measured of one method, with the setting that was chosen before, if one was."""
+    """Measure one method, with the setting of an earlier run if there is one."""
     base = SETTINGS_OF.get(name, name)
     if base in known:
         setting, at_validation = known[base]["setting"], known[base]["validation"]
@@ -145,7 +145,7 @@ def run_method(
 
 
 def fitted_rows(p: Predictive, rows: Tensor) -> Predictive:
-    """Some rows of a prediction of classes."""
+    """Return some rows of a prediction of classes."""
     from tractable.predictive import CategoricalPredictive
 
     return CategoricalPredictive(p.probs[rows])
@@ -160,14 +160,14 @@ def _short(value: float) -> float:
 
 
 def compare(name: str, found: dict[str, Any]) -> list[Comparison]:
-    """What was wanted beside what was found."""
+    """Compare the results with the targets."""
     rows = []
-    for (graph, method, score), wanted in WANTED.items():
+    for (graph, method, score), target in TARGETS.items():
         if graph == name and method in found:
             rows.append(
                 Comparison(
                     f"{METHODS[method].title}, {score}",
-                    wanted,
+                    target,
                     found[method]["test"][score],
                     better="smaller" if score == "ece" else "larger",
                     learner="TAGI" if "tagi" in method else "Backprop",
@@ -187,7 +187,7 @@ def compare(name: str, found: dict[str, Any]) -> list[Comparison]:
 
 
 def draw(found: dict[str, Any]) -> Any:
-    """Accuracy and doubt against the distance from labelled nodes."""
+    """Plot accuracy and uncertainty by distance from labeled nodes."""
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
     for name, one in found.items():
         steps = list(one["distance"])
@@ -200,7 +200,7 @@ def draw(found: dict[str, Any]) -> Any:
 
 
 def main(argv: Sequence[str] | None = None) -> Path:
-    """Run all methods and print what was found."""
+    """Run all methods and print the results."""
     options = parse(Options, STUDIES, argv, __doc__)
     data = planetoid(options.name)  # type: ignore[arg-type]
     chosen_seeds = [options.seed, *range(options.seed + 100, options.seed + 100 + options.seeds)]
@@ -214,7 +214,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
             record.comparison = compare(options.name, found)
             parts.step(f"{name}: {found[name]['test']}")
             path = record.write(options.out)
-    caption = "Accuracy and doubt by distance from labelled papers"
+    caption = "Accuracy and uncertainty by distance from labeled papers"
     record.picture(options.out, draw(found), "distance", caption)
     path = record.write(options.out)
     print_table(

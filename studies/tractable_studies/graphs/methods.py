@@ -1,4 +1,4 @@
-"""Ways to learn a graph network, each with the settings it may be tried with."""
+"""Learning methods for graph networks, each with its candidate settings."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Setting = dict[str, Any]
 
 @dataclass(frozen=True)
 class Method:
-    """One way to learn.
+    """A learning method.
 
     Attributes:
-        title: what tables call it.
-        known: a published or usual setting, which is always tried.
+        title: title in tables.
+        known: a published or usual setting, always among the candidates.
         choices: what else each part of a setting may be.
         make: a learner from data, a setting, a seed and the number of classes.
     """
@@ -36,7 +36,7 @@ class Method:
     make: Callable[[CitationData, Setting, int, int], tr.Learner]
 
     def settings(self, count: int, seed: int) -> list[Setting]:
-        """The usual setting, and others drawn evenly."""
+        """Return the usual setting, and others drawn uniformly."""
         draw = random.Random(seed)
         return [self.known] + [
             {key: draw.choice(values) for key, values in self.choices.items()}
@@ -45,7 +45,7 @@ class Method:
 
 
 def convolutions(data: CitationData, width: int, outputs: int, drop: float) -> nn.Module:
-    """Two graph convolutions with dropout, as Kipf & Welling (2017) have them."""
+    """Return two graph convolutions with dropout, as in Kipf & Welling (2017)."""
     features = data.graph.x
     assert features is not None
     inputs = features.shape[1]
@@ -56,7 +56,7 @@ def convolutions(data: CitationData, width: int, outputs: int, drop: float) -> n
 
 
 def attentions(data: CitationData, heads: int, outputs: int, drop: float) -> nn.Module:
-    """Two layers of attention, as Velickovic et al. (2018) have them."""
+    """Return two attention layers, as in Velickovic et al. (2018)."""
     features = data.graph.x
     assert features is not None
     return nn.Sequential(
@@ -69,7 +69,7 @@ def attentions(data: CitationData, heads: int, outputs: int, drop: float) -> nn.
 
 
 def unit_rows(data: CitationData) -> G.Graph:
-    """The graph with features of mean square one a row, as closed-form priors want them."""
+    """Return the graph with mean square one in each row of features, for closed-form priors."""
     x = data.graph.x
     assert x is not None
     seen = (x > 0).float()
@@ -88,17 +88,17 @@ def _backprop(
 
 
 def gcn(data: CitationData, s: Setting, seed: int, classes: int) -> tr.Learner:
-    """Convolutions by Adam."""
+    """Return convolutions trained by Adam."""
     return _backprop(data, convolutions(data, s["width"], classes, s["drop"]), s, seed, classes)
 
 
 def gat(data: CitationData, s: Setting, seed: int, classes: int) -> tr.Learner:
-    """Attention by Adam."""
+    """Return attention layers trained by Adam."""
     return _backprop(data, attentions(data, s["heads"], classes, s["drop"]), s, seed, classes)
 
 
 def tagi(data: CitationData, s: Setting, seed: int, classes: int, members: int = 1) -> tr.Learner:
-    """Convolutions in closed form."""
+    """Return convolutions learned in closed form."""
     likelihood = (
         tr.likelihoods.Softmax(classes)
         if s["link"] == "softmax"
@@ -155,7 +155,7 @@ METHODS: dict[str, Method] = {
     ),
 }
 SETTINGS_OF = {"tagi-5": "tagi"}
-"""Methods that take over the setting chosen for another."""
+"""Methods that use the setting selected for another method."""
 
 
 def fitted(
@@ -168,7 +168,7 @@ def fitted(
     *,
     suit: bool = True,
 ) -> tr.Learner:
-    """A method fitted to labelled nodes, with the noise of a decision suited to validation nodes.
+    """Fit a method to labeled nodes, and scale its decision noise on validation nodes.
 
     Args:
         name: of ``METHODS``.

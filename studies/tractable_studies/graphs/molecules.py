@@ -57,7 +57,7 @@ MEMBERS = 5
 def network(
     data: MoleculeData, width: int, layers: int, pool: G.Pooling, outputs: int
 ) -> nn.Module:
-    """Sums over neighbours, each through two linear maps (E 13.26)."""
+    """Return sums over neighbors, each followed by two linear maps (E 13.26)."""
     features = data.graphs[0].x
     assert features is not None
     inputs, parts = features.shape[1], list[nn.Module]()
@@ -71,7 +71,7 @@ def network(
 
 
 def learner_of(method: str, data: MoleculeData, s: Setting, members: int, seed: int) -> tr.Learner:
-    """Several networks of one setting, or one."""
+    """Return a learner, or an ensemble of learners with one setting."""
     likelihood = tr.likelihoods.Bernoulli("logit" if method == "backprop" else "probit")
     net = network(data, s["width"], s["layers"], s["pool"], 1)
     options = {"lr": s["lr"]} if method == "backprop" else {"gain": s["gain"]}
@@ -84,13 +84,13 @@ def learner_of(method: str, data: MoleculeData, s: Setting, members: int, seed: 
 def fitted(
     method: str, data: MoleculeData, s: Setting, rows: Tensor, seed: int, members: int
 ) -> tr.Learner:
-    """A method that has learnt some molecules."""
+    """Fit a method to some molecules."""
     learner = learner_of(method, data, s, members, seed)
     return learner.fit(rows, data.y[rows], epochs=s["epochs"], batch_size=16, progress=False)
 
 
 def chosen(method: str, data: MoleculeData, rows: Tensor, trials: int, seed: int) -> Setting:
-    """The setting of greatest log-likelihood on a tenth of the training molecules."""
+    """Return the setting of highest log-likelihood on a tenth of the training molecules."""
     draw = random.Random(seed)
     order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))
     out, kept = rows[order[: len(rows) // 10]], rows[order[len(rows) // 10 :]]
@@ -104,7 +104,7 @@ def chosen(method: str, data: MoleculeData, rows: Tensor, trials: int, seed: int
 
 @dataclass(frozen=True, kw_only=True)
 class Options(StudyOptions):
-    """How often."""
+    """Options: folds and candidate settings."""
 
     seed: int = seed_option(0)
     folds: int = option(10, "number of published folds", quick=1, min_value=1)
@@ -113,7 +113,7 @@ class Options(StudyOptions):
 
 
 def run_fold(method: str, data: MoleculeData, fold: int, options: Options) -> Scores:
-    """Choose, fit and test once."""
+    """Select a setting, fit, and test once."""
     test = data.folds[fold]
     inside = torch.ones(len(data.graphs), dtype=torch.bool)
     inside[test] = False

@@ -54,11 +54,11 @@ class Task:
     sigma: float = 0.1
     augment: int | None = None
     gain: float | None = 0.25
-    """None: what is usual for the network."""
+    """None: the default of the network."""
 
 
 def mnist_fnn() -> nn.Module:
-    """Two hidden layers of 800 units."""
+    """Return two hidden layers of 800 units."""
     return nn.Sequential(
         nn.Flatten(),
         nn.Linear(784, 800),
@@ -70,7 +70,7 @@ def mnist_fnn() -> nn.Module:
 
 
 def mnist_cnn() -> nn.Module:
-    """Table 4; pooling is average pooling."""
+    """Return the network of table 4, with average pooling."""
     return nn.Sequential(
         nn.Conv2d(1, 32, 4, padding=1),
         nn.ReLU(),
@@ -86,7 +86,7 @@ def mnist_cnn() -> nn.Module:
 
 
 def cifar_cnn() -> nn.Module:
-    """Table 5."""
+    """Return the network of table 5."""
     return nn.Sequential(
         nn.Conv2d(3, 32, 5, padding=2),
         nn.ReLU(),
@@ -105,7 +105,7 @@ def cifar_cnn() -> nn.Module:
 
 
 class Block(nn.Module):
-    """Two batch-normalised 3 x 3 convolutions beside a shortcut, which is 1 x 1 where needed."""
+    """Two batch-normalized 3 x 3 convolutions and a shortcut, which is 1 x 1 where needed."""
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
@@ -123,12 +123,12 @@ class Block(nn.Module):
             )
 
     def forward(self, x: Tensor) -> Tensor:
-        """See the class."""
+        """Return the sum of both branches."""
         return torch.relu(self.inner(x) + self.shortcut(x))
 
 
 def cifar_resnet() -> nn.Module:
-    """0.25 million parameters in six blocks; a stride in the first layer makes it cheap."""
+    """Return six blocks with 0.25 million parameters; the first layer has a stride, for speed."""
     widths = [(24, 24, 1), (24, 32, 2), (32, 32, 1), (32, 64, 2), (64, 64, 1), (64, 64, 1)]
     return nn.Sequential(
         nn.Conv2d(3, 24, 3, 2, 1, bias=False),
@@ -161,7 +161,7 @@ TASKS = {
 
 
 def standardized(data: ImageData) -> tuple[Tensor, Tensor]:
-    """Training and test images with zero mean and unit deviation per channel of the former."""
+    """Return training and test images, standardized per channel by the training images."""
     mean = data.train_images.mean((0, 2, 3), keepdim=True)
     std = data.train_images.std((0, 2, 3), keepdim=True)
     return (data.train_images - mean) / std, (data.test_images - mean) / std
@@ -170,7 +170,7 @@ def standardized(data: ImageData) -> tuple[Tensor, Tensor]:
 def learner(
     task: Task, sigma: float, gain: float | None, forget: float, seed: int, compile: bool = False
 ) -> tr.TAGI:
-    """The untrained model of a task."""
+    """Return the untrained model of a task."""
     likelihood = tr.likelihoods.Categorical(10, tree="published", link="normal", sigma=sigma)
     return tr.TAGI(
         task.net(), likelihood, gain=gain, epoch_forgetting=forget, seed=seed, compile=compile
@@ -178,7 +178,7 @@ def learner(
 
 
 def charts(history: list[dict[str, float]]) -> list[Chart]:
-    """Test error and negative log-likelihood over epochs."""
+    """Return charts of test error and negative log-likelihood over epochs."""
     epochs = [e["epoch"] for e in history]
     error, nll = ([e[key] for e in history] for key in ("error", "nll"))
     return [
@@ -189,7 +189,7 @@ def charts(history: list[dict[str, float]]) -> list[Chart]:
 
 @dataclass(frozen=True, kw_only=True)
 class Options(StudyOptions):
-    """What is learnt, and how."""
+    """Options: the task and its training."""
 
     task: str = argument("what to learn", STUDIES)
     seed: int = seed_option(0)
@@ -211,7 +211,7 @@ class Options(StudyOptions):
 
 @dataclass(frozen=True)
 class Plan:
-    """How a task is learnt: what the options do not say is as the task has it."""
+    """Settings of the training of a task; options that are not given come from the task."""
 
     epochs: int
     batch_size: int
@@ -221,7 +221,7 @@ class Plan:
 
     @classmethod
     def of(cls, options: Options) -> Plan:
-        """The plan of these options; a negative shift is none."""
+        """Return the settings of these options; a negative shift means no augmentation."""
         task = TASKS[options.task]
         shift = task.augment if options.augment is None else options.augment
         return cls(
@@ -235,7 +235,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Sets:
-    """What is learnt from, and what is tested on."""
+    """Training and test sets."""
 
     x: Tensor
     y: Tensor
@@ -244,7 +244,7 @@ class Sets:
 
     @classmethod
     def of(cls, data: ImageData, options: Options) -> Sets:
-        """The standardised images that the options ask for."""
+        """Return the standardized images that the options select."""
         train, test = standardized(data)
         rows, test_rows = slice(options.rows), slice(options.test_rows)
         made = cls(
@@ -258,7 +258,7 @@ class Sets:
 
 
 def train(options: Options, plan: Plan, sets: Sets) -> tr.TAGI:
-    """Fit with a checkpoint, and a test and a line after every epoch."""
+    """Fit with a checkpoint; test and print a line after every epoch."""
     model = learner(
         TASKS[options.task], plan.sigma, plan.gain, options.forget, options.seed, options.compile
     )

@@ -41,7 +41,7 @@ SHARE, LEVEL, CHAINS, DRAWS, FEW = 0.2, 0.9, 20, 100, 20
 
 @dataclass(frozen=True, kw_only=True)
 class Options(StudyOptions):
-    """Which tables, how often."""
+    """Options: data sets and number of seeds."""
 
     seed: list[int] = seed_option([0, 1, 2], quick=[0])
     sets: list[str] = option(list(SETS), choices=SETS, quick=["boston"])
@@ -49,7 +49,7 @@ class Options(StudyOptions):
 
 
 def mean(train: Array, test: Array, seed: int) -> Filled:
-    """The mean of each column; between what its observed values lie."""
+    """Impute column means; intervals are quantiles of the observed values."""
     centre = np.nanmean(train, 0)
     ends = np.nanquantile(train, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
     wide = np.broadcast_to(ends[:, None], (2, *test.shape))
@@ -57,7 +57,7 @@ def mean(train: Array, test: Array, seed: int) -> Filled:
 
 
 def iterative(train: Array, test: Array, seed: int) -> Filled:
-    """Scikit-learn's, as it comes: Bayesian ridge regressions in turn."""
+    """Impute with scikit-learn's default: one Bayesian ridge regression per column."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         best = IterativeImputer(random_state=seed).fit(train).transform(test)
@@ -72,7 +72,7 @@ def iterative(train: Array, test: Array, seed: int) -> Filled:
 
 
 def mixture(train: Array, test: Array, seed: int, members: int = 1) -> Filled:
-    """Ours, as it comes: the number of components is chosen on held-out rows."""
+    """Impute with the defaults; the number of components is selected on validation rows."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DiscreteColumnsWarning)
         model = tr.generative.GaussianMixture(
@@ -83,7 +83,7 @@ def mixture(train: Array, test: Array, seed: int, members: int = 1) -> Filled:
 
 
 def mixtures(train: Array, test: Array, seed: int) -> Filled:
-    """Eight of them, each from a start of its own, as ``tractable impute`` has it."""
+    """Impute with eight mixtures from different starts, the default of ``tractable impute``."""
     return mixture(train, test, seed, members=8)
 
 
@@ -96,7 +96,7 @@ METHODS: dict[str, Callable[[Array, Array, int], Filled]] = {
 
 
 def table(name: str, seed: int, rows: int) -> tuple[Array, Array, Array]:
-    """Training and test rows with holes, and the test rows as they are.
+    """Return training and test rows with missing values, and the complete test rows.
 
     Inputs and target together, without columns that are constant or copies of others.
     """
@@ -119,11 +119,11 @@ def table(name: str, seed: int, rows: int) -> tuple[Array, Array, Array]:
 
 
 def score(filled: Filled, holed: Array, truth: Array, unit: Array) -> dict[str, float]:
-    """Error, and the share of true values inside."""
+    """Return the error and the coverage of the intervals."""
     gone = np.isnan(holed)
     error = ((filled[0] - truth) / unit)[gone]
     inside = (filled[1][0] <= truth) & (truth <= filled[1][1])
-    # Of a column of few values no interval holds nine in ten: it holds a value or it does not.
+    # No interval covers exactly 90 % of a column of few distinct values: count others too.
     many = gone & np.array([len(np.unique(column)) > FEW for column in truth.T])
     return {
         "rmse": float(np.sqrt(np.mean(error**2))),
@@ -135,7 +135,7 @@ def score(filled: Filled, holed: Array, truth: Array, unit: Array) -> dict[str, 
 
 
 def main(argv: Sequence[str] | None = None) -> Path:
-    """Fill, compare."""
+    """Run all methods and print the comparison."""
     options = parse(Options, STUDY, argv)
     record = RunRecord(STUDY, seeds=options.seed, settings=settings(options), argv=argv)
     record.notes.append("The column 'paper' is scikit-learn's IterativeImputer in the same run.")

@@ -1,8 +1,8 @@
 """Test error by width on MNIST images with wrong labels: Backprop, TAGI, BBB.
 
-One hidden layer, 1,000 images of 7 x 7 pixels (means of 4 x 4), 20 % of their labels drawn anew;
+One hidden layer, 1,000 images of 7 x 7 pixels (means of 4 x 4), 20 % of their labels redrawn;
 the test labels are true.  At 28 x 28 pixels a network fits all labels before it is wide enough to
-tell ten digits apart, and the error only falls.  Pixels, noise and rate were settled on another
+distinguish ten digits, and the error only falls.  Pixels, noise and rate were settled on another
 draw of images (seed 7, Backprop alone).  The
 learners have their defaults but for the rate and the epochs; nothing is chosen on the test images.
 
@@ -54,7 +54,7 @@ class Options(StudyOptions):
 
 
 def data(options: Options) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-    """Images to learn from with false labels among theirs, and images to test on."""
+    """Return training images, some with wrong labels, and test images."""
     digits = mnist()
     generator = torch.Generator().manual_seed(options.seed)
     order = torch.randperm(len(digits.train_labels), generator=generator)[: options.rows]
@@ -67,12 +67,12 @@ def data(options: Options) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]
 
 
 def pooled(images: Tensor) -> Tensor:
-    """Images of 7 x 7 pixels, flat."""
+    """Return images of 7 x 7 pixels, flattened."""
     return nn.functional.avg_pool2d(images, 4).flatten(1)
 
 
 def maker(learner: str) -> Callable[[int, int], Any]:
-    """A learner of this kind, by width and seed."""
+    """Return a function that makes this learner from width and seed."""
     outputs = DIGITS - 1 if learner == "TAGI" else DIGITS
 
     def make(width: int, seed: int) -> Any:
@@ -126,7 +126,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
 
 
 def drawn(curves: dict[str, Capacity]) -> Any:
-    """Test error by width, and the error on the training labels, false ones among them."""
+    """Plot the test error and the error on the noisy training labels, by width."""
     from matplotlib.figure import Figure
 
     sheet = Figure(figsize=(9, 3.4), layout="constrained")

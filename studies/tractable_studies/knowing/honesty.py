@@ -45,14 +45,14 @@ class Options(StudyOptions):
 
 
 def table(name: str) -> tuple[Tensor, Tensor]:
-    """A UCI set, standardised by all of its rows."""
+    """Return a UCI set, standardized by all of its rows."""
     held = uci(name)
     x, y = held.features, held.targets
     return Standardizer.fit(x).transform(x), Standardizer.fit(y).transform(y)[:, 0]
 
 
 def maker(learner: str, inputs: int) -> Callable[[int], Any]:
-    """A learner of this kind, by seed."""
+    """Return a function that makes this learner from a seed."""
     net = nn.Sequential(nn.Linear(inputs, 50), nn.ReLU(), nn.Linear(50, 1))
 
     def make(seed: int) -> Any:

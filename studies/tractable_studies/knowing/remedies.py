@@ -35,7 +35,7 @@ class Options(StudyOptions):
 
 
 def main(argv: Sequence[str] | None = None) -> Path:
-    """Try everything on every set and print its table."""
+    """Try every method on every set and print its table."""
     options = parse(Options, REMEDIES, argv, __doc__)
     record = RunRecord(REMEDIES, seeds=[options.seed], settings=settings(options), argv=argv)
     for name in options.sets:

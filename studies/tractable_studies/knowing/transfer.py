@@ -32,13 +32,13 @@ from tractable_studies.knowing import TRANSFER
 HALF = 5
 WIDEN = (1.0, 10.0, 100.0, 1000.0)
 FRESH = {"TAGI": (0.06, 0.25, 1.0, 4.0), "BayesByBackprop": (0.05, 0.1, 0.3, 1.0)}
-"""Gains of TAGI's fresh prior, deviations of that of Bayes by Backprop."""
+"""Prior gains of TAGI and prior standard deviations of Bayes by Backprop, to choose from."""
 Rows = tuple[Tensor, Tensor]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options(StudyOptions):
-    """How much is learnt from."""
+    """Options: amounts of data and training."""
 
     seed: list[int] = seed_option([0, 1, 2], quick=[0])
     rows: list[int] = option(
@@ -54,7 +54,7 @@ class Options(StudyOptions):
 
 
 def halves(options: Options) -> tuple[Rows, Rows, Rows]:
-    """The first five digits, and the others to learn from and to test on."""
+    """Return rows of the first five digits, and training and test rows of the others."""
     data = mnist()
     mean, std = data.train_images.mean(), data.train_images.std()
     train = ((data.train_images.flatten(1) - mean) / std, data.train_labels)
@@ -68,7 +68,7 @@ def halves(options: Options) -> tuple[Rows, Rows, Rows]:
 
 
 def learner(kind: str, seed: int, **options: Any) -> tr.Learner:
-    """A network of two hidden layers for five digits."""
+    """Return a learner of five digits with two hidden layers."""
     outputs = HALF - 1 if kind == "TAGI" else HALF
     net = nn.Sequential(
         nn.Linear(784, 100), nn.ReLU(), nn.Linear(100, 100), nn.ReLU(), nn.Linear(100, outputs)
@@ -79,7 +79,7 @@ def learner(kind: str, seed: int, **options: Any) -> tr.Learner:
 
 
 def begun(kind: str, way: str, strength: float, prior: tr.Posterior, seed: int) -> tr.Learner:
-    """A learner of the other five, before it has seen any."""
+    """Return an untrained learner of the other five digits with the given prior."""
     if way == "posterior":
         return learner(kind, seed, prior=prior, prior_scale=strength, reinit=["4"])
     if kind == "TAGI":
@@ -88,13 +88,13 @@ def begun(kind: str, way: str, strength: float, prior: tr.Posterior, seed: int) 
 
 
 def score(model: tr.Learner, rows: Rows) -> dict[str, float]:
-    """Error rate and negative log-likelihood."""
+    """Return error rate and negative log-likelihood."""
     p = model.predict(rows[0])
     return {"error": tr.metrics.error_rate(p, rows[1]), "nll": tr.metrics.nll(p, rows[1])}
 
 
 def run_all(options: Options, data: tuple[Rows, Rows, Rows]) -> dict[str, Any]:
-    """All fits: ``[learner][rows][way][strength]`` to scores of every seed."""
+    """Run all fits: ``[learner][rows][way][strength]`` to scores of every seed."""
     first, others, last = data
     total = len(options.learners) * len(options.seed)
     found: dict[str, Any] = {}
@@ -126,14 +126,14 @@ def run_all(options: Options, data: tuple[Rows, Rows, Rows]) -> dict[str, Any]:
 
 
 def best(runs: dict[str, list[dict[str, float]]]) -> tuple[str, list[dict[str, float]]]:
-    """The strength of least validation NLL over the seeds, and its scores."""
+    """Return the strength of lowest validation NLL over the seeds, and its scores."""
     means = {s: sum(r["validation"] for r in group) / len(group) for s, group in runs.items()}
     chosen = min(means, key=lambda s: means[s])
     return chosen, runs[chosen]
 
 
 def main(argv: Sequence[str] | None = None) -> Path:
-    """Run everything and print one table."""
+    """Run all fits and print one table."""
     options = parse(Options, TRANSFER, argv, __doc__)
     record = RunRecord(TRANSFER, seeds=options.seed, settings=settings(options), argv=argv)
     record.metrics["runs"] = run_all(options, halves(options))

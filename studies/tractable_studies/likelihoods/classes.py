@@ -1,4 +1,4 @@
-"""Labels: how honest the default classifier is, beside a network with a fitted temperature.
+"""Calibration of the default classifier and of a network with a fitted temperature.
 
 The tables are the first five of those that the study ``tables`` keeps for reporting: defaults were
 chosen on others (but see its page: two changes of defaults were made with these in view as well).
@@ -26,13 +26,13 @@ from tractable_studies.tables import rows as tables
 
 NAMES = ("wine", "glass", "swiss", "mortgages", "frogs")
 FOLDS = 3
-"""Of the five of every table."""
+"""Number of folds used, of the five of every table."""
 DIGITS = 3000
-"""Images that the default classifier learns from."""
+"""Number of training images of the default classifier."""
 
 
 def fold(name: str, seed: int) -> Task:
-    """One fold of a table; inputs are standardised."""
+    """Return one fold of a table with standardized inputs."""
     x, y = tables.rows(name)
     train, test = tables.folds(name, y)[seed % tables.FOLDS]
     scale = x[train].std(0)
@@ -43,7 +43,7 @@ def fold(name: str, seed: int) -> Task:
 
 
 def digits(rows: int, seed: int) -> Task:
-    """Some training images of MNIST and all test images, flat."""
+    """Return some training images of MNIST and all test images, flattened."""
     data = mnist()
     generator = torch.Generator().manual_seed(seed)
     some = torch.randperm(len(data.train_labels), generator=generator)[:rows]
@@ -52,13 +52,13 @@ def digits(rows: int, seed: int) -> Task:
 
 
 def ours(task: Task, seed: int) -> Predictive:
-    """The estimator, with its defaults."""
+    """Fit the estimator with its defaults."""
     model = TAGIClassifier(random_state=seed).fit(task.x.numpy(), task.y.numpy())
     return model.predictive(task.x_test.numpy())
 
 
 def adam(task: Task, seed: int, *, temperature: bool) -> Predictive:
-    """A network of the same widths by Adam."""
+    """Fit a network of the same widths with Adam."""
     classes = int(torch.cat([task.y, task.y_test]).max()) + 1
     net = network(task, classes, (64, 64))
     model = tr.Backprop(net, Softmax(classes), lr=1e-3, seed=seed)
@@ -70,7 +70,7 @@ def adam(task: Task, seed: int, *, temperature: bool) -> Predictive:
 
 
 def scored(predictive: Predictive, y: Tensor) -> dict[str, float]:
-    """NLL, calibration error and accuracy."""
+    """Return NLL, calibration error and accuracy."""
     y = y.to(predictive.probs.device)
     return {
         "nll": metrics.nll(predictive, y),
@@ -80,7 +80,7 @@ def scored(predictive: Predictive, y: Tensor) -> dict[str, float]:
 
 
 def convolutional() -> nn.Module:
-    """Two convolutions and a hidden layer."""
+    """Return two convolutions and a hidden layer."""
     return nn.Sequential(
         nn.Conv2d(1, 16, 4, padding=1), nn.ReLU(), nn.AvgPool2d(3, 2),
         nn.Conv2d(16, 32, 5), nn.ReLU(), nn.AvgPool2d(3, 2),
@@ -89,7 +89,7 @@ def convolutional() -> nn.Module:
 
 
 def images(rows: int, epochs: int, seed: int) -> dict[str, dict[str, float]]:
-    """A convolutional network on MNIST, with its noise as it is and as held-out rows have it."""
+    """Fit a convolutional network on MNIST; score it before and after calibration."""
     task = digits(rows, seed)
     x, x_test = (t.reshape(-1, 1, 28, 28) for t in (task.x, task.x_test))
     found = {}

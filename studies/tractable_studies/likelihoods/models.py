@@ -1,4 +1,4 @@
-"""Our own models: a network, a likelihood and a learner."""
+"""Models of this library: a network, a likelihood and a learner."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tractable_studies.likelihoods.rows import Task
 
 Model = Callable[[Task, int], Predictive]
 TRIALS = 3
-"""Parts of the training rows that candidates are compared on."""
+"""Number of splits of the training rows for the comparison of candidates."""
 
 
 def network(task: Task, outputs: int, widths: tuple[int, ...]) -> nn.Module:
-    """Hidden layers with rectifiers."""
+    """Return a network of hidden ReLU layers."""
     sizes, layers = (task.x.shape[1], *widths), list[nn.Module]()
     for before, after in pairwise(sizes):
         layers += [nn.Linear(before, after), nn.ReLU()]
@@ -38,7 +38,7 @@ def learnt(
     members: int = 1,
     **options: Any,
 ) -> Model:
-    """One of our learners with a likelihood, at its defaults but for the options given."""
+    """Return a model: a learner with a likelihood, at its defaults except for the options."""
 
     def fit(task: Task, seed: int) -> Predictive:
         net = network(task, likelihood.outputs_needed, widths)
@@ -58,9 +58,9 @@ def learnt(
 
 
 def best_of(*candidates: Model, seed: int = 0) -> Model:
-    """The candidate of greatest log-likelihood on a fifth of the training rows, fitted to all.
+    """Select the candidate of highest log-likelihood on a fifth of the training rows; refit it.
 
-    The fifth is drawn anew three times, and the means are compared: test rows are seen once.
+    Means over three random fifths are compared; test rows are used once.
     """
 
     def fit(task: Task, run: int) -> Predictive:
@@ -79,7 +79,7 @@ def best_of(*candidates: Model, seed: int = 0) -> Model:
 
 
 def rounded(levels: int, epochs: int) -> Model:
-    """A normal number, and the probability that it is nearest to each level."""
+    """Fit a normal distribution, and assign to each level the probability of rounding to it."""
 
     def fit(task: Task, seed: int) -> Predictive:
         y = task.y.to(task.x.dtype).unsqueeze(1)

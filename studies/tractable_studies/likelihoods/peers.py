@@ -1,4 +1,4 @@
-"""Models of other libraries on the same rows; those that are not installed are left out.
+"""Models of other libraries on the same rows, where these are installed.
 
 ``pip install 'tractable-studies[likelihoods]'`` brings statsmodels and coral-pytorch.
 """
@@ -24,7 +24,7 @@ CORAL_RATES = (1e-3, 1e-2)
 
 
 def there(package: str) -> bool:
-    """Whether a package is installed."""
+    """Return whether a package is installed."""
     return importlib.util.find_spec(package) is not None
 
 
@@ -32,17 +32,17 @@ def there(package: str) -> bool:
 
 
 def linear(_: int) -> Any:
-    """A generalised linear model."""
+    """Return a generalized linear model."""
     return PoissonRegressor(alpha=1e-3, max_iter=500)
 
 
 def boosted(seed: int) -> Any:
-    """Boosted trees, with their defaults."""
+    """Return boosted trees with their defaults."""
     return HistGradientBoostingRegressor(loss="poisson", random_state=seed)
 
 
 def by_scikit(make: Callable[[int], Any], *, dispersed: bool) -> Model:
-    """A mean by scikit-learn, as Poisson counts or with a dispersion fitted on the same rows."""
+    """Fit a mean by scikit-learn; score it as Poisson or with a fitted dispersion."""
 
     def fit(task: Task, seed: int) -> Predictive:
         model = make(seed).fit(task.x.numpy(), task.y.numpy().ravel())
@@ -64,7 +64,7 @@ def by_scikit(make: Callable[[int], Any], *, dispersed: bool) -> Model:
 
 
 def by_statsmodels(task: Task, _: int) -> Predictive:
-    """Negative binomial regression (NB2), dispersion included.
+    """Fit a negative binomial regression (NB2), including the dispersion.
 
     The columns of a name sum to a constant, so one of each is left out.
     """
@@ -81,7 +81,7 @@ def by_statsmodels(task: Task, _: int) -> Predictive:
 
 
 def independent(x: Tensor) -> list[int]:
-    """Columns that are not sums of those before them."""
+    """Return the columns that are linearly independent of those before them."""
     kept: list[int] = []
     basis = x.new_zeros(len(x), 0)
     for k in range(x.shape[1]):
@@ -96,7 +96,7 @@ def independent(x: Tensor) -> list[int]:
 
 
 def by_coral(levels: int, epochs: int, rate: float) -> Model:
-    """A network whose thresholds share their weights (Cao, Mirjalili & Raschka 2020)."""
+    """Fit a network with shared weights of the thresholds (Cao, Mirjalili & Raschka 2020)."""
 
     def fit(task: Task, seed: int) -> Predictive:
         from coral_pytorch.dataset import levels_from_labelbatch
@@ -130,7 +130,7 @@ def by_coral(levels: int, epochs: int, rate: float) -> Model:
 
 
 def one_direction(task: Task, _: int) -> Predictive:
-    """A von Mises distribution of greatest likelihood that is the same for all rows."""
+    """Fit one von Mises distribution to all rows by maximum likelihood."""
     y = task.y.double()
     along = torch.exp(1j * y).mean()
     likelihood = VonMises()

@@ -1,4 +1,4 @@
-"""Rows to learn from and to test on: bikes, wind, an inverse problem, tables of UCI."""
+"""Training and test rows: bike rentals, wind, an inverse problem, UCI tables."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TEST_SHARE = 0.2
 
 @dataclass(frozen=True)
 class Task:
-    """Standardised inputs and targets, to learn from and to test on."""
+    """Standardized inputs and targets of training and test rows."""
 
     x: Tensor
     y: Tensor
@@ -31,7 +31,7 @@ class Task:
 
 
 def local(name: str, source: str) -> Path:
-    """A file in the local folder of data sets.
+    """Return the path of a file in the local folder of data sets.
 
     Raises:
         DataNotFound: it is not there.
@@ -44,19 +44,19 @@ def local(name: str, source: str) -> Path:
 
 
 def bike_file() -> Path:
-    """Where the counts are."""
+    """Return the path of the counts."""
     return local("counts/Bikeshare.csv", "data/Bikeshare.csv of the package ISLP")
 
 
 def wind_file() -> Path:
-    """Where the directions are."""
+    """Return the path of the wind directions."""
     return local("circular/wind.csv", "the set wind of the package pycircstat2")
 
 
 def winds(path: Path) -> Task:
-    """Directions of the wind, five a day: each from the two before it and the time of day.
+    """Return wind directions, five a day, with the two before and the time of day as inputs.
 
-    The last fifth is tested on.
+    The last fifth is the test set.
     """
     with path.open(newline="") as file:
         y = np.array([float(line["x"]) for line in csv.DictReader(file)])
@@ -71,7 +71,7 @@ def winds(path: Path) -> Task:
 
 
 def bikes(path: Path, seed: int) -> Task:
-    """Counts of rented bikes by hour; a fifth of the hours is tested on.
+    """Return hourly counts of rented bikes; a fifth of the hours is the test set.
 
     Names of months, hours, weather and weekdays are one column each for every value.
     """
@@ -91,7 +91,7 @@ def bikes(path: Path, seed: int) -> Task:
 
 
 def inverse(rows: int, seed: int) -> Task:
-    """``x = t + 0.3 sin(2 pi t) + noise``, of which t is to be found (Bishop 1994)."""
+    """Return rows of ``x = t + 0.3 sin(2 pi t) + noise``, with target t (Bishop 1994)."""
     generator = torch.Generator().manual_seed(seed)
     t, u = torch.rand(2, 2 * rows, 1, generator=generator)
     x = t + 0.3 * torch.sin(2 * torch.pi * t) + 0.1 * (2 * u - 1)
@@ -100,7 +100,7 @@ def inverse(rows: int, seed: int) -> Task:
 
 
 def published(data: RegressionData, split: int, *, levels: bool = False) -> Task:
-    """A published split of a UCI table; as ``levels``, whole targets numbered from 0."""
+    """Return a published split of a UCI table; ``levels`` numbers whole targets from 0."""
     x, y, x_test, y_test = data.split(split)
     centre, scale = x.mean(0), x.std(0)
     x, x_test = (x - centre) / scale, (x_test - centre) / scale

@@ -6,7 +6,7 @@
 * ``grades``: quality of red wine in six levels; as levels, as classes, and as a rounded number.
 * ``directions``: the direction of the wind from the two before it and the time of day.
 * ``protein``: UCI Protein, first published split, by a mixture of five.
-* ``classes``: the default classifier on five tables, beside a network with a fitted temperature.
+* ``classes``: the default classifier on five tables, and a network with a fitted temperature.
 * ``digits``: the same on 3,000 images of MNIST, of which 10,000 test the calibration.
 * ``images``: calibration of a convolutional network on MNIST.
 
@@ -53,9 +53,9 @@ from tractable_studies.likelihoods.rows import Task
 
 LEVEL = 0.9
 LONGER = (1, 4)
-"""Times the epochs, one of them chosen for every model of the grades."""
+"""Multiples of the epochs, from which each model of the grades selects one."""
 LEVELS = 6
-"""Of the quality of wine, 3 to 8."""
+"""Number of levels of the quality of wine, 3 to 8."""
 COLUMNS = ("log_likelihood", "coverage", "rmse", "accuracy", "ece", "seconds")
 BESIDE = {
     "counts": ("TAGI, NegativeBinomial", "boosted trees + dispersion"),
@@ -67,12 +67,12 @@ BESIDE = {
     **{f"classes: {name}": ("TAGIClassifier", "Adam, temperature") for name in classes.NAMES},
     "images": ("TAGI, calibrated", "TAGI, as it is"),
 }
-"""In each group, ours and what it is compared with."""
+"""In each group, our model and the one to compare it with."""
 GROUPS = (*list(BESIDE)[:5], "classes", "digits", "images")
 
 
 def models(epochs: int) -> dict[str, dict[str, Model]]:
-    """For each group of rows, what is fitted."""
+    """Return the models of each group of rows."""
     counts: dict[str, Any] = {"epochs": epochs, "batch": 32}
     answers: dict[str, Any] = {"epochs": 3 * epochs, "batch": 10}
     several, five = (Mixture(HeteroscedasticNormal(), k) for k in (3, 5))
@@ -150,7 +150,7 @@ def models(epochs: int) -> dict[str, dict[str, Model]]:
 
 @dataclass(frozen=True, kw_only=True)
 class Options(StudyOptions):
-    """How long, how often."""
+    """Options: epochs, seeds and amounts of data."""
 
     seed: int = seed_option(0)
     epochs: int = option(
@@ -165,7 +165,7 @@ class Options(StudyOptions):
 
 
 def task_of(group: str, options: Options, seed: int) -> Task:
-    """The rows of a group."""
+    """Return the rows of a group."""
     if group == "counts":
         return rows.bikes(rows.bike_file(), seed)
     if group == "answers":
@@ -182,7 +182,7 @@ def task_of(group: str, options: Options, seed: int) -> Task:
 
 
 def score(predictive: Predictive, y: Tensor) -> dict[str, float]:
-    """Log-likelihood, coverage and error; of classes, calibration and the share that is right."""
+    """Return log-likelihood, coverage and error; for classes also calibration and accuracy."""
     if predictive.has_classes:
         found = classes.scored(predictive, y)
         return {"log_likelihood": -found.pop("nll"), **found}
@@ -194,7 +194,7 @@ def score(predictive: Predictive, y: Tensor) -> dict[str, float]:
 
 
 def run_model(model: Model, tasks: list[Task], seed: int) -> dict[str, float]:
-    """Means over seeds."""
+    """Return means over seeds."""
     started, found = time.process_time(), []
     for k, task in enumerate(tasks):
         found.append(score(model(task, seed + k), task.y_test))
@@ -204,7 +204,7 @@ def run_model(model: Model, tasks: list[Task], seed: int) -> dict[str, float]:
 
 
 def compare(group: str, found: dict[str, dict[str, float]]) -> list[Comparison]:
-    """Ours beside what to compare it with; of classes the calibration error as well."""
+    """Compare our model with its reference; for classes also the calibration error."""
     ours, other = BESIDE[group]
 
     def row(name: str, key: str, factor: float, unit: str, better: Any) -> Comparison:
@@ -221,7 +221,7 @@ def compare(group: str, found: dict[str, dict[str, float]]) -> list[Comparison]:
 
 
 def of_images(options: Options) -> dict[str, dict[str, float]]:
-    """The convolutional network, with and without calibration."""
+    """Score the convolutional network with and without calibration."""
     found = classes.images(options.images, 3, options.seed)
     return {
         f"TAGI, {name}": {"log_likelihood": -one.pop("nll"), **one} for name, one in found.items()
@@ -229,7 +229,7 @@ def of_images(options: Options) -> dict[str, dict[str, float]]:
 
 
 def chosen(groups: list[str]) -> list[str]:
-    """The groups by the names of their rows."""
+    """Return the groups, with ``classes`` replaced by one group for each table."""
     found = []
     for group in groups:
         found += [f"classes: {name}" for name in classes.NAMES] if group == "classes" else [group]
@@ -237,7 +237,7 @@ def chosen(groups: list[str]) -> list[str]:
 
 
 def main(argv: Sequence[str] | None = None) -> Path:
-    """Run everything and print one table."""
+    """Run all models and print one table."""
     options = parse(Options, STUDY, argv, __doc__)
     record = RunRecord(STUDY, seeds=[options.seed], settings=settings(options), argv=argv)
     record.notes += _NOTES

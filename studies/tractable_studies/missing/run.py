@@ -39,7 +39,7 @@ from tractable_studies.missing import STUDY
 
 SETS = ("concrete", "energy", "kin8nm", "wine", "boston")
 SHARE = 0.2
-"""Of the cells that are missing."""
+"""Share of the cells that are missing."""
 LEVEL = 0.9
 WAYS = ("inferred", "means", "regressions")
 _MOST_TRAIN, _MOST_TEST = 400, 300
@@ -48,14 +48,14 @@ Scores = dict[str, float]
 
 
 def with_gaps(x: Any, share: float, seed: int) -> Any:
-    """Rows with a share of the cells missing, and at least one left in each."""
+    """Return rows with a share of the cells missing, and at least one cell left in each."""
     gone = np.random.default_rng(seed).random(x.shape) < share
     gone &= ~gone.all(1, keepdims=True)
     return np.where(gone, np.nan, x)
 
 
 def filled(way: str, x: Any, *others: Any) -> list[Any]:
-    """Rows as a way with missing values hands them to the regressor."""
+    """Return rows as they are passed to the regressor, imputed if the method requires it."""
     if way == "inferred":
         return [x, *others]
     imputer: Any = SimpleImputer() if way == "means" else IterativeImputer(random_state=0)
@@ -66,7 +66,7 @@ def filled(way: str, x: Any, *others: Any) -> list[Any]:
 
 
 def scored(model: Any, x: Any, y: Any) -> Scores:
-    """What test rows say."""
+    """Return the scores of test rows."""
     predictive, seen = model.predictive(x), torch.from_numpy(y)
     return {
         "rmse": metrics.rmse(predictive, seen),
@@ -78,14 +78,14 @@ def scored(model: Any, x: Any, y: Any) -> Scores:
 
 
 def rows_of(name: str, split: int, seed: int) -> list[Any]:
-    """Training and test rows of a split, at most so many of them."""
+    """Return training and test rows of a split, up to a maximum number."""
     x, y, x_test, y_test = (part.double().numpy() for part in uci(name).split(split))
     kept = np.random.default_rng(seed).permutation(len(x))[:_MOST_TRAIN]
     return [x[kept], y.ravel()[kept], x_test[:_MOST_TEST], y_test.ravel()[:_MOST_TEST]]
 
 
 def gaps_everywhere(name: str, split: int, seed: int) -> dict[str, dict[str, Scores]]:
-    """Fits to rows with gaps, in every way."""
+    """Fit rows with missing values by every method, and score them."""
     x, y, x_test, y_test = rows_of(name, split, seed)
     holes, holes_test = with_gaps(x, SHARE, seed + 1), with_gaps(x_test, SHARE, seed + 2)
     found = {}
@@ -100,7 +100,7 @@ def gaps_everywhere(name: str, split: int, seed: int) -> dict[str, dict[str, Sco
 
 
 def one_column_blank(name: str, split: int, seed: int) -> dict[str, Scores]:
-    """A fit to complete rows, asked without its most important column."""
+    """Fit complete rows, and predict without the most important column."""
     x, y, x_test, y_test = rows_of(name, split, seed)
     model = TAGIRegressor(random_state=seed).fit(x, y)
     column = most_important(model, x, y, seed)
@@ -114,7 +114,7 @@ def one_column_blank(name: str, split: int, seed: int) -> dict[str, Scores]:
 
 
 def most_important(model: Any, x: Any, y: Any, seed: int) -> int:
-    """The column whose shuffling costs training rows most."""
+    """Return the column with the largest permutation importance on training rows."""
     order, costs = np.random.default_rng(seed).permutation(len(x)), []
     for column in range(x.shape[1]):
         mixed = x.copy()
@@ -124,7 +124,7 @@ def most_important(model: Any, x: Any, y: Any, seed: int) -> int:
 
 
 def mean_of(parts: Sequence[Any]) -> Any:
-    """Means over splits, in any nesting."""
+    """Return means over splits of nested results."""
     if isinstance(parts[0], dict):
         return {key: mean_of([part[key] for part in parts]) for key in parts[0]}
     return float(f"{np.mean(parts):.4g}")
@@ -132,7 +132,7 @@ def mean_of(parts: Sequence[Any]) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Options(StudyOptions):
-    """Which sets, how often."""
+    """Options: data sets and number of splits."""
 
     seed: int = seed_option(0)
     sets: list[str] = option(list(SETS), choices=SETS, quick=["boston", "energy"])
@@ -140,7 +140,7 @@ class Options(StudyOptions):
 
 
 def main(argv: Sequence[str] | None = None) -> Path:
-    """Run the sets that are asked for and print two tables."""
+    """Run the selected sets and print two tables."""
     options = parse(Options, STUDY, argv, __doc__)
     record = RunRecord(STUDY, seeds=[options.seed], settings=settings(options), argv=argv)
     record.notes += _NOTES
@@ -173,12 +173,12 @@ def main(argv: Sequence[str] | None = None) -> Path:
 
 
 def cell(found: Scores) -> str:
-    """One cell of a table."""
+    """Return one cell of a table."""
     return f"{found['log_likelihood']:.3f} / {found['rmse']:.4g} / {found['coverage']:.1%}"
 
 
 def compare(name: str, found: dict[str, Any], blank: dict[str, Scores]) -> list[Comparison]:
-    """Ours beside each rival."""
+    """Compare our results with each alternative."""
     rows = [
         Comparison(
             f"{name}, {SHARE:.0%} missing, log-likelihood, beside {way}",

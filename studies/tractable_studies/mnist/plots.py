@@ -17,7 +17,7 @@ from tractable_studies.framework.record import RunRecord
 def draw(
     models: Mapping[str, Learner], found: Mapping[str, Any], record: RunRecord, folder: Path
 ) -> None:
-    """Draw what was found."""
+    """Draw the results."""
     import matplotlib.pyplot as plt
 
     def keep(ax: Any, name: str) -> None:
@@ -54,7 +54,7 @@ def draw(
 
 
 def reliability_of(found: Mapping[str, Any]) -> dict[str, metrics.Reliability]:
-    """The reliability curves, as they were before they were written."""
+    """Return the reliability curves that were written as JSON."""
     curves = {}
     for name, result in found.items():
         held = {

@@ -58,7 +58,7 @@ HEADER = [
 
 @dataclass(frozen=True, kw_only=True)
 class Options(StudyOptions):
-    """Sizes, what is trained, and how."""
+    """Options: sizes, models and training."""
 
     seed: int = seed_option(0)
     resume: bool = resume_option()
@@ -83,7 +83,7 @@ class Options(StudyOptions):
     )
 
     def check(self) -> None:
-        """Refuse unknown models."""
+        """Raise an error for unknown models."""
         require("models", self.models or (), families(self))
 
 
@@ -98,7 +98,7 @@ class Digits:
 
     @classmethod
     def of(cls, options: Options) -> Digits:
-        """The images that the options ask for."""
+        """Return the images that the options select."""
         images = mnist()
         rows, test_rows = slice(options.rows), slice(options.test_rows)
         x, y = images.train_images[rows].flatten(1), images.train_labels[rows]
@@ -108,7 +108,7 @@ class Digits:
 
 
 def network(units: int, outputs: int = 10, dropout: float = 0.0) -> nn.Sequential:
-    """Two hidden layers of ReLU units; dropout, if any, after each."""
+    """Return two hidden layers of ReLU units, with optional dropout after each."""
     drop = [nn.Dropout(dropout)] if dropout else []
     return nn.Sequential(
         nn.Linear(784, units), nn.ReLU(), *drop,
@@ -118,7 +118,7 @@ def network(units: int, outputs: int = 10, dropout: float = 0.0) -> nn.Sequentia
 
 
 def families(options: Options) -> dict[str, Callable[[], Learner]]:
-    """The models, by name."""
+    """Return the models by name."""
     shared: dict[str, Any] = {"lr": options.lr, "seed": options.seed, "schedule": "cosine"}
     softmax = Softmax(10)
 
@@ -140,7 +140,7 @@ def families(options: Options) -> dict[str, Callable[[], Learner]]:
 
 
 def train(name: str, model: Learner, data: Digits, epochs: int, folder: Path) -> Learner:
-    """Fit with a checkpoint, and a test and a line after every epoch."""
+    """Fit with a checkpoint; test and print a line after every epoch."""
     few = {"n_weight_samples": 3} if isinstance(model, BayesByBackprop) else {}
 
     def score(learner: Learner, record: dict[str, float]) -> None:
@@ -157,7 +157,7 @@ def train(name: str, model: Learner, data: Digits, epochs: int, folder: Path) ->
 
 
 def evaluate(model: Learner, data: Digits, attacked: Tensor, draws: int) -> dict[str, Any]:
-    """All metrics of a trained model."""
+    """Return all metrics of a trained model."""
     many = {"n_weight_samples": draws} if isinstance(model, BayesByBackprop) else {}
     few = {"n_weight_samples": min(draws, 10)} if isinstance(model, BayesByBackprop) else {}
     x, y = data.x_test, data.y_test
@@ -194,7 +194,7 @@ def evaluate(model: Learner, data: Digits, attacked: Tensor, draws: int) -> dict
 
 
 def prune(model: Learner, data: Digits, *, per_layer: bool, **few: int) -> dict[str, Any]:
-    """Test error and size after pruning, by the share of weights that is cut."""
+    """Return test error and size after pruning, by the share of removed weights."""
     errors, sizes = [], []
     for fraction in FRACTIONS:
         pruned = model.clone().prune(fraction, per_layer=per_layer)
@@ -209,7 +209,7 @@ def prune(model: Learner, data: Digits, *, per_layer: bool, **few: int) -> dict[
 
 
 def surrogate(data: Digits, folder: Path, seed: int) -> Tensor:
-    """Signs of the gradient of a small CNN, at the test images: the attack of the source."""
+    """Return the signs of the gradient of a small CNN at the test images, used as the attack."""
     net = nn.Sequential(
         nn.Unflatten(1, (1, 28, 28)), nn.Conv2d(1, 8, 5, stride=2), nn.ReLU(),
         nn.Conv2d(8, 16, 5, stride=2), nn.ReLU(), nn.Flatten(), nn.Linear(256, 10),
@@ -223,7 +223,7 @@ def surrogate(data: Digits, folder: Path, seed: int) -> Tensor:
 
 
 def compare(found: Mapping[str, Any], units: int) -> list[Comparison]:
-    """Test errors beside those of the replication and of Blundell et al."""
+    """Compare test errors with those of the replication and of Blundell et al."""
     rows = []
     for name, result in found.items():
         published = PUBLISHED.get(name, {}).get(units)
@@ -248,7 +248,7 @@ def compare(found: Mapping[str, Any], units: int) -> list[Comparison]:
 
 
 def charts(found: Mapping[str, Any]) -> list[Chart]:
-    """Learning, pruning and robustness, to be read off by pointing."""
+    """Return interactive charts of learning, pruning and robustness."""
     errors = {
         k: (list(range(1, len(r["error_by_epoch"]) + 1)), r["error_by_epoch"])
         for k, r in found.items()
@@ -264,7 +264,7 @@ def charts(found: Mapping[str, Any]) -> list[Chart]:
 
 
 def rows(found: dict[str, Any], units: int) -> list[list[str]]:
-    """Published errors beside ours: the rows of the table."""
+    """Return the rows of the table: published errors and ours."""
     made = []
     for name, result in found.items():
         published = PUBLISHED.get(name, {}).get(units)
@@ -322,7 +322,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
 
 
 def _kl_weight(options: Options) -> Any:
-    """Of each batch, as ``BayesByBackprop`` takes it."""
+    """Return the weight of the divergence in each batch, as ``BayesByBackprop`` expects it."""
     if options.kl_scale == 1:
         return options.kl_weight
     rows = min(options.rows or 60_000, 50_000 if options.validate else 60_000)
@@ -330,7 +330,7 @@ def _kl_weight(options: Options) -> Any:
 
 
 def _earlier(folder: Path) -> dict[str, Any]:
-    """What earlier runs found in this folder: models may be trained one by one."""
+    """Return the results of earlier runs in this folder: models may be trained one by one."""
     for path in (result_path(folder, "mnist"), folder / "mnist.json"):
         if path.is_file():
             found = Results.read(path).metrics

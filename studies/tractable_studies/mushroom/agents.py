@@ -1,4 +1,4 @@
-"""The agents of the mushroom study, and what they know before they start.
+"""The agents of the mushroom study and their preliminary knowledge.
 
 Network, prior, memory, preliminary knowledge and the halving of the learning rate are those of the
 source.  Where it is silent: one batch of 64 from the memory per step; the noise of a reward is
@@ -30,7 +30,7 @@ from tractable.priors import ScaleMixture
 from tractable_studies.mushroom.environment import Mushroom
 
 MEMORY = 4096
-"""Observations remembered, and random actions known beforehand."""
+"""Size of the replay memory, and number of random actions before the start."""
 _KNOWLEDGE_SEED = 1_000_003  # the mushrooms known beforehand are a stream of their own
 
 SETTINGS: dict[str, Any] = {
@@ -51,14 +51,14 @@ SETTINGS: dict[str, Any] = {
 
 
 def network() -> nn.Sequential:
-    """Features and action in, reward out."""
+    """Return a network from features and action to reward."""
     return nn.Sequential(
         nn.Linear(97, 100), nn.ReLU(), nn.Linear(100, 100), nn.ReLU(), nn.Linear(100, 1)
     )
 
 
 def gradient_options(lr: float, seed: int) -> dict[str, Any]:
-    """Optimiser settings shared by Bayes by Backprop and plain backprop."""
+    """Return optimizer settings shared by Bayes by Backprop and plain backprop."""
     halved = SETTINGS["learning rate halved every"]
     return {"lr": lr, "schedule": partial(StepLR, step_size=halved, gamma=0.5), "seed": seed}
 
@@ -66,7 +66,7 @@ def gradient_options(lr: float, seed: int) -> dict[str, Any]:
 def bayes_by_backprop(
     seed: int, *, lr: float = SETTINGS["learning rate"], minus_log_sigma1: float = 0.0
 ) -> Bandit:
-    """Thompson sampling with the variational posterior."""
+    """Return Thompson sampling with the variational posterior."""
     learner = BayesByBackprop(
         network(),
         Normal(SETTINGS["noise of a reward"]),
@@ -77,7 +77,7 @@ def bayes_by_backprop(
 
 
 def point_estimate(seed: int, policy: BanditPolicy) -> Bandit:
-    """A plain network, greedy with or without random actions."""
+    """Return a plain network, greedy or epsilon-greedy."""
     learner = Backprop(
         network(),
         Normal(SETTINGS["noise of a reward"]),
@@ -87,7 +87,7 @@ def point_estimate(seed: int, policy: BanditPolicy) -> Bandit:
 
 
 def closed_form(seed: int, policy: BanditPolicy | None = None) -> Bandit:
-    """Thompson sampling with the closed-form posterior, truly online."""
+    """Return Thompson sampling with the closed-form posterior, updated online."""
     chosen = SETTINGS["TAGI"]
     unit = chosen["unit of rewards"]
     learner = TAGI(
@@ -126,7 +126,7 @@ VARIATIONS: dict[str, Callable[[int], Bandit]] = {
     "tagi-outputs": lambda seed: closed_form(seed, Thompson(2, space="outputs")),
     "tagi-unprimed": closed_form,
 }
-"""Figure 27, what is drawn by TAGI, and TAGI without preliminary knowledge."""
+"""Agents of figure 27, TAGI with sampled actions, and TAGI without preliminary knowledge."""
 
 NAMES = {
     "bbb": "Bayes by Backprop",
@@ -145,7 +145,7 @@ NAMES = {
 
 
 def make(name: str, seed: int, env: Mushroom, known: int = MEMORY) -> Bandit:
-    """An agent with its preliminary knowledge: the same for all agents of a seed."""
+    """Return an agent with the preliminary knowledge of its seed."""
     agent = {**AGENTS, **VARIATIONS}[name](seed)
     if name not in UNPRIMED:
         agent.warm_start(*random_actions(env, known, seed))
@@ -153,7 +153,7 @@ def make(name: str, seed: int, env: Mushroom, known: int = MEMORY) -> Bandit:
 
 
 def random_actions(env: Mushroom, steps: int, seed: int) -> tuple[Any, Any, Any]:
-    """Contexts, actions and rewards of acting at random."""
+    """Return contexts, actions and rewards of random actions."""
     context, _ = env.reset(seed=_KNOWLEDGE_SEED + seed)
     generator = torch.Generator().manual_seed(_KNOWLEDGE_SEED + seed)
     actions = torch.randint(2, (steps,), generator=generator).tolist()

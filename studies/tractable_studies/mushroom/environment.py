@@ -1,4 +1,4 @@
-"""The mushroom bandit as a Gymnasium environment: to eat or not to eat.
+"""The mushroom bandit as a Gymnasium environment with the actions eat and leave.
 
 Importing this module registers it as ``tractable/Mushroom-v0``.
 
@@ -66,7 +66,7 @@ class Mushroom(gymnasium.Env[Observation, np.int64]):
         self.edible = np.asarray(torch.as_tensor(edible), dtype=bool)
         if self.features.ndim != 2 or self.edible.shape != self.features.shape[:1]:
             raise ValueError(
-                f"wanted one row of features and one truth value per mushroom, got features of "
+                f"expected one row of features and one label per mushroom, got features of "
                 f"shape {self.features.shape} and edible of shape {self.edible.shape}"
             )
         self.observation_space = spaces.Box(0.0, 1.0, self.features.shape[1:], np.float32)
@@ -76,14 +76,14 @@ class Mushroom(gymnasium.Env[Observation, np.int64]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Show the first mushroom."""
+        """Return the first mushroom."""
         super().reset(seed=seed)
         self._step = 0
         self._draw()
         return self._seen(), {}
 
     def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Leave (0) or eat (1) the mushroom that was shown last, and see the next."""
+        """Leave (0) or eat (1) the current mushroom, and return the next."""
         if self._step is None:
             raise RuntimeError("call reset before step")
         if not self.action_space.contains(action):

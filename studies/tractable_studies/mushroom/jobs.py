@@ -1,4 +1,4 @@
-"""Runs of the mushroom study: each agent and seed a job with a checkpoint of its own.
+"""Runs of the mushroom study: one job with a checkpoint for each agent and seed.
 
 A job that was killed goes on from its checkpoint and gives the same curve.
 """
@@ -26,7 +26,7 @@ _REPORT_EVERY = 250  # steps
 
 @dataclass(frozen=True)
 class Job:
-    """One agent on the mushrooms of one seed."""
+    """One agent with one seed."""
 
     agent: str
     seed: int
@@ -35,21 +35,21 @@ class Job:
 
     @property
     def path(self) -> Path:
-        """The checkpoint; it does not depend on the number of steps, so a run can be prolonged."""
+        """Return the path of the checkpoint, which is independent of the number of steps."""
         return self.folder / f"{self.agent}-{self.seed}.tr"
 
     @property
     def left(self) -> int:
-        """Steps that are still to make."""
+        """Return the number of remaining steps."""
         done = len(self.history()) if self.path.is_file() else 0
         return max(self.steps - done, 0)
 
     def __str__(self) -> str:
-        """Who makes how many steps."""
+        """Return the name of the agent, the seed and the number of steps."""
         return f"{NAMES[self.agent]}, seed {self.seed}, {self.steps:,} steps"
 
     def run(self, report: Callable[[int], object]) -> None:
-        """Make the steps that are left; ``report`` is told how many were made, now and then."""
+        """Run the remaining steps; ``report`` receives their number from time to time."""
         env = Mushroom()
         agent = make(self.agent, self.seed, env)
 
@@ -63,12 +63,12 @@ class Job:
         )  # fmt: skip
 
     def history(self) -> BanditHistory:
-        """What the checkpoint holds."""
+        """Return the history in the checkpoint."""
         return Bandit.load(self.path).history
 
 
 def run_all(jobs: list[Job], processes: int, threads: int) -> None:
-    """Run the jobs, several side by side; what is finished is not run again."""
+    """Run the jobs in parallel; finished ones are not run again."""
     for job in jobs:
         job.folder.mkdir(parents=True, exist_ok=True)
     with Progress(sum(job.left for job in jobs), "mushrooms", None) as progress:
@@ -109,7 +109,7 @@ def _waiting(reports: Any) -> Iterator[int]:
             return
 
 
-_reports: Any = None  # of a worker process
+_reports: Any = None  # queue of a worker process
 
 
 def _start(reports: Any, threads: int) -> None:

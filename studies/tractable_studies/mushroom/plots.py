@@ -17,7 +17,7 @@ Histories = dict[str, list[BanditHistory]]
 
 
 def draw(record: RunRecord, folder: Path, histories: Histories, steps: int) -> None:
-    """Cumulative regret, eating rate, mistakes and single runs."""
+    """Draw cumulative regret, eating rate, mistakes and single runs."""
     regrets = {name: _regrets(runs, steps) for name, runs in histories.items()}
     ax = plots.regret({NAMES[name]: rows for name, rows in regrets.items()})
     _keep(record, folder, ax, "regret", "Figure 23: cumulative regret, mean and range over seeds")
@@ -51,14 +51,14 @@ def draw(record: RunRecord, folder: Path, histories: Histories, steps: int) -> N
 
 
 def draw_variations(record: RunRecord, folder: Path, histories: Histories, steps: int) -> None:
-    """Learning rates and priors, one seed."""
+    """Draw the comparison of learning rates and priors with one seed."""
     regrets = {name: _regrets(runs, steps) for name, runs in histories.items()}
     panels = {
         "Learning rate": ["bbb", "bbb-lr-1e-4", "bbb-lr-1e-5"],
         "Prior": ["bbb", "bbb-sigma1-e+2", "bbb-sigma1-e-2", "bbb-sigma1-e-4"],
         "TAGI": ["tagi", "tagi-outputs", "tagi-unprimed"],
     }
-    get_axes(None)  # says so if matplotlib is missing
+    get_axes(None)  # raises an error if matplotlib is missing
     import matplotlib.pyplot as plt
 
     plt.close()

@@ -2,7 +2,7 @@
 
 Section 4.3 of "Weight uncertainty in neural networks" (a replication of Bayes by Backprop), figures
 23 to 27.  All agents of a seed meet the same mushrooms with the same luck, after the same 4,096
-random actions.  The figures of the source are not printed as numbers; what its text says is
+random actions.  The figures of the source are not printed as numbers; its statements are
 compared.  A killed run goes on from its checkpoints and gives the same curves.
 
     python -m tractable_studies.mushroom.run
@@ -46,7 +46,7 @@ HEADER = [
 
 
 def summary(histories: Sequence[BanditHistory], steps: int) -> dict[str, Any]:
-    """Metrics of one agent over its seeds, of the first ``steps`` steps."""
+    """Return metrics of one agent over its seeds, for the first ``steps`` steps."""
     runs = [_metrics(history, steps) for history in histories]
     regrets = [run["regret"] for run in runs]
     error = float(np.std(regrets, ddof=1) / math.sqrt(len(runs))) if len(runs) > 1 else None
@@ -77,7 +77,7 @@ def _metrics(history: BanditHistory, steps: int) -> dict[str, float]:
 
 
 def compare(metrics: dict[str, Any], steps: int) -> list[Comparison]:
-    """What the source says, beside ours."""
+    """Compare the results with the statements of the source."""
     made = []
     for name, found in metrics.items():
         floor = {"eps-1": 0.01, "eps-5": 0.05}.get(name)
@@ -93,7 +93,7 @@ def compare(metrics: dict[str, Any], steps: int) -> list[Comparison]:
 
 
 def rows(metrics: dict[str, Any]) -> list[list[str]]:
-    """The table *paper | ours*: the source's text has orders, not numbers."""
+    """Return the printed table; the text of the source has orders, not numbers."""
     made = []
     for name, found in metrics.items():
         error = found["regret_standard_error"]
@@ -121,7 +121,7 @@ _PAPER = {
 
 @dataclass(frozen=True, kw_only=True)
 class Options(StudyOptions):
-    """Who eats, how long."""
+    """Options: agents and number of steps."""
 
     seed: list[int] = seed_option((0, 1, 2), quick=[0])
     resume: bool = resume_option()
@@ -170,7 +170,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
 
 
 def run_jobs(record: RunRecord, options: Options) -> tuple[Histories, Histories]:
-    """Run all agents of all seeds, and the variations if there are any; their histories."""
+    """Run all agents and variations with all seeds; return their histories."""
     folder, first = options.runs or options.out / "runs", options.seed[0]
     jobs = {
         n: [Job(n, seed, options.steps, folder) for seed in options.seed] for n in options.agents
@@ -193,7 +193,7 @@ def run_jobs(record: RunRecord, options: Options) -> tuple[Histories, Histories]
 
 
 def vary(record: RunRecord, options: Options, histories: Histories) -> None:
-    """Metrics, plots and table of the variations."""
+    """Write metrics, plots and table of the variations."""
     length = min(len(h) for runs in histories.values() for h in runs)
     found = {name: summary(runs, length) for name, runs in histories.items()}
     record.metrics["variations"] = found
@@ -215,7 +215,7 @@ def _chart(histories: dict[str, list[BanditHistory]], steps: int) -> Chart:
 _NOTES = [
     "Regret is the oracle's expected reward less that of the action taken: a poisonous bite costs "
     "15 whether or not it was lucky. Counted by rewards received it is in regret_received.",
-    "The source prints no regrets; what its text says is in the table that the command prints.",
+    "The source prints no regrets; the printed table compares the statements of its text.",
 ]
 
 

@@ -1,4 +1,4 @@
-"""A network of patches that mixes positions and channels in turn, with layer normalisation."""
+"""An MLP-mixer: a network of patches that mixes positions and channels, with layer norms."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 
 class MixerBlock(nn.Module):
-    """Two residual branches: over the patches of each channel, over the channels of each patch."""
+    """Two residual branches: over patches for each channel, and over channels for each patch."""
 
     def __init__(self, patches: int, channels: int) -> None:
         super().__init__()
@@ -15,7 +15,7 @@ class MixerBlock(nn.Module):
         self.over_channels = _branch(channels)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Rows, patches, channels."""
+        """Return features of shape ``[rows, patches, channels]``."""
         x = x + self.over_patches(self.first(x).transpose(1, 2)).transpose(1, 2)
         mixed: Tensor = x + self.over_channels(self.second(x))
         return mixed
@@ -26,7 +26,7 @@ def _branch(size: int) -> nn.Sequential:
 
 
 class Mixer(nn.Module):
-    """Patches of 4 x 4 pixels of a 32 x 32 image, four blocks, their mean, a head."""
+    """A mixer of 4 x 4 patches of a 32 x 32 image: four blocks, mean over patches, a head."""
 
     def __init__(self, outputs: int, channels: int = 64, blocks: int = 4) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class Mixer(nn.Module):
         self.norm, self.head = nn.LayerNorm(channels), nn.Linear(channels, outputs)
 
     def forward(self, x: Tensor) -> Tensor:
-        """See the class."""
+        """Return the outputs of the head."""
         h = self.blocks(self.patches(x).flatten(2).transpose(1, 2))
         logits: Tensor = self.head(self.norm(h).mean(1))
         return logits

@@ -2,7 +2,7 @@
 
 Both learners see the same images in the same number of passes.  The rate of Adam is the best of
 three on validation images, for each network; TAGI has its defaults.  Digits of MNIST are the
-foreign images: does the entropy of a prediction tell them from those of CIFAR-10?
+out-of-distribution images, detected by predictive entropy.
 
     python -m tractable_studies.normalised.run
     python -m tractable_studies.normalised.run --networks resnet --rows 50000 --epochs 30
@@ -42,7 +42,7 @@ Rows = tuple[Tensor, Tensor]
 
 @dataclass(frozen=True)
 class Sets:
-    """Images to learn from, to choose a rate on, to test on, and of another kind."""
+    """Training, validation, test and out-of-distribution images."""
 
     train: Rows
     validation: Rows
@@ -51,7 +51,7 @@ class Sets:
 
     @classmethod
     def load(cls, rows: int, validation: int, test: int) -> Sets:
-        """The first training images, the last ones to choose on, the first test images."""
+        """Load the first training images, the last ones for validation, and test images."""
         data, digits = cifar10(), mnist().test_images[:test]
         mean = data.train_images.mean((0, 2, 3), keepdim=True)
         std = data.train_images.std((0, 2, 3), keepdim=True)
@@ -68,7 +68,7 @@ class Sets:
 
 
 def network(name: str, outputs: int) -> nn.Module:
-    """A network with so many outputs."""
+    """Return a network by name and number of outputs."""
     if name == "mixer":
         return Mixer(outputs)
     resnet = cifar_resnet()
@@ -82,7 +82,7 @@ def network(name: str, outputs: int) -> nn.Module:
 def fitted(
     learner: str, name: str, rows: Rows, options: Options, seed: int, rate: float
 ) -> tr.Learner:
-    """TAGI with its defaults on the published tree, or Adam with a cosine to zero."""
+    """Fit TAGI with its defaults on the published tree, or Adam with a cosine to zero."""
     if learner == "TAGI":
         likelihood = Categorical(CLASSES, tree="published")
         model: tr.Learner = tr.TAGI(
@@ -96,7 +96,7 @@ def fitted(
 
 
 def score(model: tr.Learner, sets: Sets) -> dict[str, float]:
-    """Error, NLL and calibration on test images; AUROC of the entropy for foreign ones."""
+    """Return error, NLL and calibration on test images, and the AUROC of the entropy."""
     own, foreign = model.predict(sets.test[0]), model.predict(sets.foreign)
     assert isinstance(own, CategoricalPredictive)
     assert isinstance(foreign, CategoricalPredictive)
@@ -111,7 +111,7 @@ def score(model: tr.Learner, sets: Sets) -> dict[str, float]:
 
 
 def best_of_rates(name: str, sets: Sets, options: Options) -> tuple[float, tr.Learner]:
-    """The rate with the least validation error with the first seed, and Adam by it."""
+    """Return the learning rate of lowest validation error, and Adam fitted with it."""
     found: dict[float, tuple[float, tr.Learner]] = {}
     for rate in RATES:
         model = fitted("Adam", name, sets.train, options, options.seed[0], rate)
@@ -123,11 +123,11 @@ def best_of_rates(name: str, sets: Sets, options: Options) -> tuple[float, tr.Le
 
 @dataclass(frozen=True, kw_only=True)
 class Options(StudyOptions):
-    """Which networks, and how much they see."""
+    """Options: networks and amounts of data and training."""
 
     seed: list[int] = seed_option([0, 1, 2], quick=[0])
     networks: list[str] = option(list(NETWORKS), "to learn", choices=NETWORKS)
-    epochs: int = option(10, "passes of every learner", quick=1, min_value=1)
+    epochs: int = option(10, "number of epochs of every learner", quick=1, min_value=1)
     batch_size: int = option(32, "images per step", min_value=1)
     rows: int = option(50_000 - 2000, "images to learn from", quick=500, min_value=10)
     validation: int = option(2000, "images to choose the rate on", quick=200, min_value=10)
@@ -136,7 +136,7 @@ class Options(StudyOptions):
 
 
 def run_network(name: str, sets: Sets, options: Options, parts: PartsProgress) -> dict[str, Any]:
-    """Means over seeds for both learners."""
+    """Return means over seeds for both learners."""
     rate, first = best_of_rates(name, sets, options)
     found: dict[str, Any] = {"rate": rate}
     for learner in LEARNERS:
@@ -151,7 +151,7 @@ def run_network(name: str, sets: Sets, options: Options, parts: PartsProgress) -
 
 
 def main(argv: Sequence[str] | None = None) -> Path:
-    """Run every network and print one table; the file is written after each."""
+    """Run every network and print one table; the file is written after each network."""
     options = parse(Options, STUDY, argv, __doc__)
     record = RunRecord(STUDY, seeds=options.seed, settings=settings(options), argv=argv)
     record.notes += _NOTES

@@ -1,9 +1,9 @@
 """Out-of-distribution images by an ensemble of autoencoders: density and uncertainty.
 
-Trained on binarised MNIST: on the digits 0 to 7, to be told from 8 and 9; and on all digits, to be
-told from grey CIFAR-10.  Scores: minus the log density of one member (plain likelihood), minus that
-of the mixture of all, and how far the members disagree (``log_prob_std``).  The area under the ROC
-curve is that of test images against strange ones.
+Trained on binarized MNIST: on the digits 0 to 7, with 8 and 9 out of distribution; and on all
+digits, with gray CIFAR-10 out of distribution.  Scores: minus the log density of one member (plain
+likelihood), minus that of the mixture, and the disagreement of the members (``log_prob_std``).
+The area under the ROC curve is that of test images against out-of-distribution images.
 
     python -m tractable_studies.novelty.run
 """
@@ -32,7 +32,7 @@ LATENT = 20
 
 @dataclass(frozen=True, kw_only=True)
 class Options(StudyOptions):
-    """How much, how long."""
+    """Options: amounts of data and training."""
 
     seed: int = seed_option(0)
     rows: int = option(10_000, "training images", quick=1_000, min_value=100)
@@ -43,13 +43,13 @@ class Options(StudyOptions):
 
 
 def binarised(images: Tensor, seed: int) -> Tensor:
-    """Every pixel drawn once."""
+    """Return pixels drawn once from their Bernoulli distributions."""
     noise = torch.rand(images.shape, generator=torch.Generator().manual_seed(seed))
     return (noise < images).float()
 
 
 def trained(images: Tensor, options: Options) -> VAE:
-    """An ensemble of small autoencoders."""
+    """Fit an ensemble of small autoencoders."""
 
     def net(inputs: int, outputs: int) -> nn.Sequential:
         return nn.Sequential(nn.Linear(inputs, 200), nn.ELU(), nn.Linear(200, outputs))
@@ -63,7 +63,7 @@ def trained(images: Tensor, options: Options) -> VAE:
 
 
 def areas(model: VAE, usual: Tensor, strange: Tensor, options: Options) -> dict[str, float]:
-    """Area under the ROC curve of each score: 1 where all strange images have higher ones."""
+    """Return the AUROC of each score; 1 if all out-of-distribution images score higher."""
     density = model.predict(n_importance_samples=options.bound).density
     found = [density.log_prob_by_weights(images) for images in (usual, strange)]
     scores = {
@@ -75,7 +75,7 @@ def areas(model: VAE, usual: Tensor, strange: Tensor, options: Options) -> dict[
 
 
 def main(argv: Sequence[str] | None = None) -> Path:
-    """Train, score, compare."""
+    """Run both parts and print the comparison."""
     options = parse(Options, STUDY, argv)
     record = RunRecord(STUDY, seeds=[options.seed], settings=settings(options), argv=argv)
     data = mnist()

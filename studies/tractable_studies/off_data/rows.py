@@ -1,4 +1,4 @@
-"""Rows to learn from, and rows elsewhere: a sine with a gap, and tables with a third cut out."""
+"""Training and test rows: a sine with a gap, and tables without the middle third of a column."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Array = npt.NDArray[np.float64]
 Pair = tuple[Array, Array]
 
 MOST_ROWS = 1_000
-"""To learn from, where a third was cut out."""
+"""Maximum number of training rows of a table with a gap."""
 MOST_TEST_ROWS = 1_000
 
 
 @dataclass(frozen=True)
 class Task:
-    """Rows to learn from and several kinds of rows to test on, by name."""
+    """Training rows and several kinds of test rows, by name."""
 
     train: Pair
     tests: dict[str, Pair] = field(default_factory=dict)
@@ -52,7 +52,7 @@ def sine(seed: int, *, gap: bool = True) -> Task:
 
 
 def without_middle(data: RegressionData, column: int, seed: int) -> Task:
-    """The middle third of one column is ``gap``; of the rest, a tenth is ``inside``."""
+    """Return the middle third of one column as ``gap``, and a tenth of the rest as ``inside``."""
     x, y = _arrays(data.features, data.targets)
     order = np.argsort(x[:, column], kind="stable")
     third = len(order) // 3
@@ -66,13 +66,13 @@ def without_middle(data: RegressionData, column: int, seed: int) -> Task:
 
 
 def published(data: RegressionData, split: int) -> Task:
-    """A published split, in distribution."""
+    """Return a published split, in distribution."""
     x, y, x_test, y_test = data.split(split)
     return Task(_arrays(x, y), {"inside": _arrays(x_test, y_test)})
 
 
 def shuffled(x: Array, seed: int) -> Array:
-    """Rows that never were: every column in an order of its own."""
+    """Return rows with each column permuted independently."""
     return np.random.default_rng(seed).permuted(x, axis=0)
 
 

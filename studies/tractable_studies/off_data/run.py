@@ -1,7 +1,7 @@
 """Prediction intervals in gaps of the data and outside their range, with and without widening.
 
-Every model is fitted once and scored twice: as it is, and without what it remembers of where its
-training rows were (``fit(distance_aware=False)`` gives the same weights).
+Every model is fitted once and scored twice: as it is, and without the stored positions of its
+training rows (``fit(distance_aware=False)`` gives the same weights).
 
 * ``sine``: 200 rows of a sine on [-1, 1], without the middle third and whole; and beyond the data.
 * ``gaps``: for each of the first columns of a UCI set, its middle third is cut out and tested on.
@@ -41,28 +41,28 @@ from tractable_studies.off_data.rows import without_middle as cut
 
 LEVEL = 0.9
 GP_ROWS = 400
-"""That a Gaussian process learns from, whose doubt stands beside ours."""
+"""Number of training rows of the Gaussian process, whose variance is compared with ours."""
 LARGE = {"naval", "protein"}
-"""Sets whose published splits take long; rows inside are tested beside the gaps as well."""
+"""Large sets, for which only the gap tasks are run, including their in-distribution rows."""
 SLOW_TOYS = 4
-"""Seeds of the sine for models that take longer than the default."""
+"""Number of seeds of the sine for models slower than the default."""
 
 Models = list[Any]
 Scores = dict[str, dict[str, float]]
 
 
 def tagi(task: Task, seed: int) -> Models:
-    """The default."""
+    """Fit the default model."""
     return [TAGIRegressor(random_state=seed).fit(*task.train)]
 
 
 def single(task: Task, seed: int) -> Models:
-    """The same with one network in place of five."""
+    """Fit the default model with one network in place of five."""
     return [TAGIRegressor(n_estimators=1, random_state=seed).fit(*task.train)]
 
 
 def bbb(task: Task, seed: int) -> Models:
-    """Bayes by Backprop with its defaults."""
+    """Fit Bayes by Backprop with its defaults."""
     return [BBBRegressor(random_state=seed).fit(*task.train)]
 
 
@@ -70,13 +70,13 @@ KINDS: dict[str, Callable[[Task, int], Models]] = {"TAGI": tagi, "one network": 
 
 
 def predicted(models: Models, x: Array) -> Predictive:
-    """What they say together."""
+    """Return the prediction of all models together."""
     parts = [model.predictive(x) for model in models]
     return parts[0] if len(parts) == 1 else mixture(parts)
 
 
 def plain(models: Models, x: Array) -> Predictive:
-    """The same without widening."""
+    """Return the same prediction without widening."""
     held = [model.learner_.off_data.support for model in models]
     try:
         for model in models:
@@ -88,7 +88,7 @@ def plain(models: Models, x: Array) -> Predictive:
 
 
 def score(predictive: Predictive, y: Array) -> dict[str, float]:
-    """Log-likelihood, coverage and error, in the units of the data."""
+    """Return log-likelihood, coverage and error, in the units of the data."""
     seen = torch.from_numpy(y)
     return {
         "nll": metrics.nll(predictive, seen),
@@ -98,7 +98,7 @@ def score(predictive: Predictive, y: Array) -> dict[str, float]:
 
 
 def scores(models: Models, tests: dict[str, Pair]) -> Scores:
-    """Both ways, on all kinds of test rows: ``"gap, before"`` and so on."""
+    """Score with and without widening on all kinds of test rows: ``"gap, before"`` and so on."""
     found: Scores = {}
     for name, (x, y) in tests.items():
         found[f"{name}, before"] = score(plain(models, x), y)
@@ -107,21 +107,21 @@ def scores(models: Models, tests: dict[str, Pair]) -> Scores:
 
 
 def foreign(models: Models, train: Pair, x: Array, seed: int) -> Scores:
-    """How well rows with shuffled columns are told from test rows, by the epistemic variance.
+    """Return how well the epistemic variance detects rows with shuffled columns.
 
-    Beside it the variance of a Gaussian process with one length for all columns.
+    For comparison, the variance of a Gaussian process with one length scale for all columns.
     """
     both, label = np.concatenate([x, shuffled(x, seed)]), np.repeat([0, 1], len(x))
     found = {}
     for name, predict in (("before", plain), ("after", predicted)):
         unsure = predict(models, both).epistemic.numpy().ravel()
         found[f"shuffled columns, {name}"] = {"auroc": float(roc_auc_score(label, unsure))}
-    doubt = _gp_doubt(train, both, seed)
-    found["shuffled columns, GP"] = {"auroc": float(roc_auc_score(label, doubt))}
+    variance = _gp_variance(train, both, seed)
+    found["shuffled columns, GP"] = {"auroc": float(roc_auc_score(label, variance))}
     return found
 
 
-def _gp_doubt(train: Pair, at: Array, seed: int) -> Array:
+def _gp_variance(train: Pair, at: Array, seed: int) -> Array:
     rows = np.random.default_rng(seed).permutation(len(train[0]))[:GP_ROWS]
     x, y = train[0][rows], train[1][rows]
     scaler = StandardScaler().fit(x)
@@ -135,7 +135,7 @@ def _gp_doubt(train: Pair, at: Array, seed: int) -> Array:
 
 
 def mean(runs: list[Scores]) -> Scores:
-    """Over seeds, gaps or splits; and the worst log-likelihood of any."""
+    """Return means over runs, and the lowest log-likelihood of any."""
     means: Scores = {}
     for part in runs[0]:
         keys = runs[0][part]
@@ -147,7 +147,7 @@ def mean(runs: list[Scores]) -> Scores:
 
 @dataclass(frozen=True, kw_only=True)
 class Options(StudyOptions):
-    """Which sets, how often."""
+    """Options: data sets and numbers of tasks."""
 
     seed: int = seed_option(0)
     sets: list[str] = option(list(UCI_NAMES), choices=UCI_NAMES, quick=["boston"])
@@ -160,7 +160,7 @@ Job = tuple[str, str, list[tuple[Callable[[], Task], int]]]
 
 
 def jobs(options: Options) -> list[Job]:
-    """What is to be run: a group, a kind of model, and its tasks with their seeds."""
+    """Return the jobs: a group, a kind of model, and its tasks with their seeds."""
     first = options.seed
     made: list[Job] = []
     for gap, group in ((True, "sine, gap"), (False, "sine")):
@@ -180,7 +180,7 @@ def jobs(options: Options) -> list[Job]:
 
 
 def run_task(group: str, kind: str, task: Task, seed: int) -> Scores:
-    """Fit one model and score it both ways."""
+    """Fit one model and score it with and without widening."""
     models = KINDS[kind](task, seed)
     found = scores(models, task.tests)
     if group.endswith("published"):
@@ -189,7 +189,7 @@ def run_task(group: str, kind: str, task: Task, seed: int) -> Scores:
 
 
 def compare(group: str, kind: str, found: Scores) -> list[Comparison]:
-    """After beside before."""
+    """Compare the scores with and without widening."""
     rows = []
     for part in [name.removesuffix(", before") for name in found if name.endswith(", before")]:
         before, after = found[f"{part}, before"], found[f"{part}, after"]
@@ -209,7 +209,7 @@ def compare(group: str, kind: str, found: Scores) -> list[Comparison]:
 
 
 def table(found: dict[str, dict[str, Scores]]) -> list[list[str]]:
-    """One line for each group, kind of model and kind of rows."""
+    """Return one row for each group, kind of model and kind of test rows."""
     lines = []
     for group, kinds in found.items():
         for kind, parts in kinds.items():
@@ -224,7 +224,7 @@ def table(found: dict[str, dict[str, Scores]]) -> list[list[str]]:
 
 
 def main(argv: Sequence[str] | None = None) -> Path:
-    """Run everything and print one table."""
+    """Run all jobs and print one table."""
     options = parse(Options, STUDY, argv, __doc__)
     record = RunRecord(STUDY, seeds=[options.seed], settings=settings(options), argv=argv)
     record.notes += _NOTES

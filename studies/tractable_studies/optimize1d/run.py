@@ -1,9 +1,9 @@
 """Optimization of a function of one variable by inference: table 2 and figure 3.
 
 ``y = x^3 - 3 x + v`` with ``v ~ N(0, 0.1^2)`` is learnt by the network of table 6; then eqs. (3)
-and (4) walk from x = 0.25 and x = -0.25, with a standard deviation of 0.01, to its maximum at -1
+and (4) start at x = 0.25 and x = -0.25, with a standard deviation of 0.01, to its maximum at -1
 or its minimum at +1.  The paper does not give the number of observations nor of epochs; here the
-walk starts when the function is learnt, and stays in the box of the data.
+search starts after training, and stays within the range of the data.
 
 Observations, epochs, ``gain``, ``forget`` and the least step of ``optimize`` were chosen by looking
 at the results of seeds 0 to 9, so the seeds that are reported are the next ten.
@@ -54,7 +54,7 @@ class Row:
 
     @property
     def name(self) -> str:
-        """As the table names it."""
+        """Return the name of the row in the table."""
         alpha = {None: "eq. 3", True: "eq. 4, alpha = +1", False: "eq. 4, alpha = -1"}
         return f"{self.start:+.2f}, {alpha[self.maximize]}"
 
@@ -70,14 +70,14 @@ ROWS = (
 
 
 def data(n: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Noisy observations, uniform over the box."""
+    """Return noisy observations at uniform inputs."""
     generator = torch.Generator().manual_seed(seed)
     x = BOX[0] + (BOX[1] - BOX[0]) * torch.rand(n, 1, generator=generator)
     return x, x**3 - 3 * x + 0.1 * torch.randn(n, 1, generator=generator)
 
 
 def learn(x: Tensor, y: Tensor, epochs: int, seed: int, gain: float = GAIN) -> tr.TAGI:
-    """The network of table 6: 64 tanh, 64 ReLU."""
+    """Fit the network of table 6: 64 tanh, 64 ReLU."""
     net = nn.Sequential(nn.Linear(1, 64), nn.Tanh(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1))
     model = tr.TAGI(
         net, tr.likelihoods.Normal(0.1), gain=gain, epoch_forgetting=1.0, seed=seed, robust=False
@@ -86,13 +86,13 @@ def learn(x: Tensor, y: Tensor, epochs: int, seed: int, gain: float = GAIN) -> t
 
 
 def locate(model: tr.TAGI, row: Row, steps: int) -> tuple[float, float, str]:
-    """Where a row ends: mean, standard deviation and reason."""
+    """Return the mean and standard deviation of the result, and why the search stopped."""
     found = optimize(model, [[row.start]], SIGMA_X, row.maximize, steps, tolerance=1e-5, bounds=BOX)
     return float(found.location.loc), float(found.location.stddev), found.reason[0]
 
 
 def plot(model: tr.TAGI, x: Tensor, y: Tensor) -> Any:
-    """Figure 3, drawn: the data, the function learnt, its derivative and the covariance."""
+    """Draw figure 3: the data, the learned function, its derivative and the covariance."""
     from matplotlib.figure import Figure
 
     grid = torch.linspace(*BOX, 401).unsqueeze(1)
@@ -122,13 +122,13 @@ def plot(model: tr.TAGI, x: Tensor, y: Tensor) -> Any:
 
 
 def coverage(model: tr.TAGI, seed: int) -> list[float]:
-    """Share of new observations inside central intervals."""
+    """Return the coverage of new observations by central intervals."""
     x, y = data(2000, seed + 1_000_000)
     return interval_coverage(model.predict(x), y)
 
 
 def steps_to(model: tr.TAGI, row: Row, most: int) -> Chart:
-    """The walk of one row: location after a growing number of steps."""
+    """Return a chart of the location by number of steps."""
     counts = sorted({max(round(most ** (part / 16)), 1) for part in range(17)})
     places = [locate(model, row, steps)[0] for steps in counts]
     curves = {row.name: ([0, *counts], [row.start, *places])}
@@ -136,7 +136,7 @@ def steps_to(model: tr.TAGI, row: Row, most: int) -> Chart:
 
 
 def compare(ends: dict[str, list[float]]) -> list[Comparison]:
-    """Table 2 beside the mean over seeds: the nearer to the true extremum, the better."""
+    """Compare table 2 with the mean over seeds; closer to the true extremum is better."""
     rows = []
     for row in ROWS:
         found = torch.tensor(ends[row.name], dtype=torch.float64)
@@ -157,7 +157,7 @@ def compare(ends: dict[str, list[float]]) -> list[Comparison]:
 
 @dataclass(frozen=True, kw_only=True)
 class Options(StudyOptions):
-    """What is learnt, and how far the walk may go."""
+    """Options: training and number of steps."""
 
     seed: list[int] = seed_option(range(10, 20), quick=[10, 11])
     observations: int = option(20_000, "to learn from", quick=2000, min_value=1)
@@ -169,7 +169,7 @@ class Options(StudyOptions):
 
 @dataclass(frozen=True)
 class Found:
-    """Where the walks of a row ended, by seed, and why."""
+    """Results of a row by seed, and why the search stopped."""
 
     ends: list[float]
     reasons: list[str]
@@ -205,7 +205,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
 
 
 def show_first(record: RunRecord, options: Options, model: tr.TAGI, x: Tensor, y: Tensor) -> None:
-    """The chart and the plot of the first seed."""
+    """Add the chart and the plot of the first seed."""
     record.charts = [steps_to(model, ROWS[0], options.steps)]
     if options.plots:
         caption = "Figure 3: data, function, derivative and covariance, first seed"
@@ -213,7 +213,7 @@ def show_first(record: RunRecord, options: Options, model: tr.TAGI, x: Tensor, y
 
 
 def table_2(record: RunRecord, found: dict[str, Found]) -> list[list[str]]:
-    """Fill the metrics of the record; the rows of table 2, to be printed."""
+    """Fill the metrics of the record; return the rows of table 2."""
     lines = []
     for row, compared in zip(ROWS, record.comparison, strict=True):
         ends = torch.tensor(found[row.name].ends, dtype=torch.float64)

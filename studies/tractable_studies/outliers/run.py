@@ -32,16 +32,16 @@ from tractable_studies.outliers import STUDY
 SETS = ("boston", "concrete", "energy", "wine", "kin8nm")
 SHARES = (0.0, 0.01, 0.05)
 FAR = 20.0
-"""Standard deviations of the target by which an outlier is moved."""
+"""Size of an outlier, in standard deviations of the target."""
 LEVEL = 0.9
 DEAREST = 1.1
-"""How much of the clean RMSE one outlier in a hundred may cost."""
+"""Highest accepted ratio to the clean RMSE with one percent of outliers."""
 
 Scores = dict[str, float]
 
 
 def with_outliers(y: Any, share: float, seed: int) -> Any:
-    """The targets, a share of them (rounded up) moved far up or down."""
+    """Return targets with a share of them (rounded up) moved far up or down."""
     rng = np.random.default_rng(seed)
     chosen = rng.permutation(len(y))[: math.ceil(share * len(y))]
     dirty = y.copy()
@@ -50,7 +50,7 @@ def with_outliers(y: Any, share: float, seed: int) -> Any:
 
 
 def run_split(name: str, split: int, share: float, seed: int) -> Scores:
-    """Fit to dirty rows, score on clean ones, in the units of the data."""
+    """Fit rows with outliers, and score on rows without, in the units of the data."""
     x, y, x_test, y_test = (part.double().numpy() for part in uci(name).split(split))
     y, seen = with_outliers(y.ravel(), share, seed), torch.from_numpy(y_test.ravel())
     started = time.perf_counter()
@@ -66,17 +66,17 @@ def run_split(name: str, split: int, share: float, seed: int) -> Scores:
 
 
 def summary(splits: list[Scores]) -> Scores:
-    """Means over splits."""
+    """Return means over splits."""
     return {key: float(f"{np.mean([s[key] for s in splits]):.4g}") for key in splits[0]}
 
 
 def title(share: float) -> str:
-    """A share as it is called in tables."""
+    """Return the title of a share in tables."""
     return f"{share:.0%}" if share else "clean"
 
 
 def compare(name: str, found: dict[str, Scores]) -> list[Comparison]:
-    """Dirty beside clean."""
+    """Compare the results with and without outliers."""
     rows = []
     for share in [key for key in found if key != title(0)]:
         for key, label, better in (
@@ -98,7 +98,7 @@ def compare(name: str, found: dict[str, Scores]) -> list[Comparison]:
 
 @dataclass(frozen=True, kw_only=True)
 class Options(StudyOptions):
-    """Which sets, how often."""
+    """Options: data sets and number of splits."""
 
     seed: int = seed_option(0)
     sets: list[str] = option(list(SETS), choices=SETS, quick=["boston", "energy"])
@@ -106,7 +106,7 @@ class Options(StudyOptions):
 
 
 def main(argv: Sequence[str] | None = None) -> Path:
-    """Run the sets that are asked for and print one table."""
+    """Run the selected sets and print one table."""
     options = parse(Options, STUDY, argv, __doc__)
     record = RunRecord(STUDY, seeds=[options.seed], settings=settings(options), argv=argv)
     record.notes += _NOTES
@@ -135,7 +135,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
 
 
 def cell(found: Scores) -> str:
-    """One cell of the table."""
+    """Return one cell of the table."""
     return f"{found['rmse']:.4g} / {found['log_likelihood']:.3g} / {found['coverage']:.1%}"
 
 

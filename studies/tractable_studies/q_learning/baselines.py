@@ -102,7 +102,7 @@ class Baseline:
         self.seconds = 0.0
 
     def learn(self, steps: int) -> Baseline:
-        """Learn for so many steps of all environments together."""
+        """Train for a number of steps, counted over all environments."""
         started = time.process_time()
         self.model.learn(steps)
         self.seconds += time.process_time() - started
@@ -110,7 +110,7 @@ class Baseline:
 
     @property
     def episodes(self) -> list[tuple[int, float]]:
-        """About the step of all environments at which each episode ended, and its return."""
+        """Return the approximate step at which each episode ended, and its return."""
         found = []
         for monitor in self.monitors:
             ended = 0
@@ -121,12 +121,12 @@ class Baseline:
         return sorted(found)
 
     def predict(self, observation: Any, deterministic: bool = True) -> Any:
-        """The action for an observation as the environment gives it."""
+        """Return the action for a raw observation."""
         if self.scales is not None:
             observation = self.scales.normalize_obs(observation)
         return self.model.predict(observation, deterministic=deterministic)
 
 
 def _given(env: Any) -> Any:
-    """What makes an environment that is there already."""
+    """Return a function that returns an existing environment."""
     return env

@@ -1,4 +1,4 @@
-"""Learning from a log: what a half-trained agent did on CartPole, with and without pessimism."""
+"""Offline learning from the log of a half-trained agent on CartPole, with and without pessimism."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SETTINGS: dict[str, Any] = {
 
 
 def behaviour(seed: int) -> tuple[dict[str, Any], float]:
-    """What a half-trained agent that takes one action in five by chance did, and its returns."""
+    """Return the log of a half-trained epsilon-greedy agent (20 %), and its mean return."""
     agent = QAgent(ENV, seed=seed, **ONE_PASS).learn(HALF_TRAINED)
     agent.exploration = EpsilonGreedy(0.2)
     env, rng = gymnasium.make(ENV), np.random.default_rng(seed)
@@ -54,7 +54,7 @@ def behaviour(seed: int) -> tuple[dict[str, Any], float]:
 
 
 def judge(seed: int, folder: Path) -> dict[str, Any]:
-    """Returns by how much is taken off for doubt; or what an earlier run wrote."""
+    """Return mean returns by strength of pessimism, from an earlier run if there is one."""
     torch.set_num_threads(1)
     path = folder / f"log-{seed}.json"
     if path.is_file():

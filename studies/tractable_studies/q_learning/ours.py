@@ -7,7 +7,7 @@ from typing import Any
 
 from tractable.agents import QAgent
 
-#: Every step is learnt once, as it comes, and nothing is forgotten.
+#: Every step is learned once, in order, and nothing is forgotten.
 ONE_PASS: dict[str, Any] = {
     "buffer_size": 0,
     "n_step": None,
@@ -32,7 +32,7 @@ class Timed:
         self.agent, self.seconds = QAgent(env, seed=seed, **settings), 0.0
 
     def learn(self, steps: int) -> Timed:
-        """Learn for so many steps."""
+        """Train for a number of steps."""
         started = time.process_time()
         self.agent.learn(steps)
         self.seconds += time.process_time() - started
@@ -40,9 +40,9 @@ class Timed:
 
     @property
     def episodes(self) -> list[tuple[int, float]]:
-        """The step at which each episode ended, and its return."""
+        """Return the step at which each episode ended, and its return."""
         return [(end, value) for end, value, _ in self.agent.episodes]
 
     def predict(self, observation: Any, deterministic: bool = True) -> Any:
-        """The action for an observation."""
+        """Return the action for an observation."""
         return self.agent.predict(observation, deterministic=deterministic)

@@ -42,7 +42,7 @@ STEPS = {
     "CartPole-v1": 50_000, "Acrobot-v1": 100_000, "MountainCar-v0": 150_000,
     "LunarLander-v3": 500_000,
 }  # fmt: skip
-WANTED = {
+TARGETS = {
     "CartPole-v1": 475.0, "Acrobot-v1": -91.0, "MountainCar-v0": -140.0, "LunarLander-v3": 200.0,
 }  # fmt: skip
 USUAL = ("tagi", *baselines.METHODS)
@@ -52,7 +52,7 @@ HEADER = ["environment", "method", "last 100", "sure", "each seed, sure", "steps
 
 @dataclass(frozen=True, kw_only=True)
 class Options(StudyOptions):
-    """Who acts where, how long."""
+    """Options: methods, environments and number of steps."""
 
     seed: list[int] = seed_option((0, 1, 2, 3, 4), quick=[0])
     resume: bool = resume_option()
@@ -77,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
         for what, function, arguments in jobs:
             function(*arguments)
             parts.step(what)
-    # Everything in the folder counts, also what earlier commands ran.
+    # Includes all results in the folder, those of earlier commands too.
     kept = {p.name: json.loads(p.read_text()) for p in sorted(runs.glob("*.json"))}
     record.metrics = {
         "acting": _acting([r for r in kept.values() if "method" in r]),
@@ -114,7 +114,7 @@ def _jobs(options: Options, runs: Path) -> list[tuple[str, Any, tuple[Any, ...]]
 
 
 def _acting(found: list[dict[str, Any]]) -> dict[str, Any]:
-    """Metrics over seeds, by environment and method."""
+    """Aggregate metrics over seeds, by environment and method."""
     metrics: dict[str, Any] = {}
     for one in sorted(found, key=lambda r: (r["env"], METHODS.index(r["method"]), r["seed"])):
         entry = metrics.setdefault(one["env"], {}).setdefault(one["method"], {"runs": []})
@@ -143,14 +143,14 @@ def _sea(found: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _report(record: RunRecord, folder: Path) -> list[list[str]]:
-    """Fill the record's table, charts and picture; the rows of the table, to be printed."""
+    """Fill table, charts and figure of the record; return the rows of the printed table."""
     rows = []
     for env, methods in record.metrics["acting"].items():
         curves = {}
         for method, entry in methods.items():
-            wanted = WANTED.get(env) if method == "tagi" else None
+            target = TARGETS.get(env) if method == "tagi" else None
             record.comparison.append(
-                Comparison(f"{env}, {method}, sure", wanted, entry["sure"], better="larger")
+                Comparison(f"{env}, {method}, sure", target, entry["sure"], better="larger")
             )
             rows.append(
                 [
@@ -180,7 +180,7 @@ def _report(record: RunRecord, folder: Path) -> list[list[str]]:
 
 
 def _picture(metrics: dict[str, Any]) -> Any:
-    """Every environment: the mean over seeds, and each seed faintly."""
+    """Plot the mean over seeds in every environment, and each seed in a lighter color."""
     from matplotlib.figure import Figure
 
     sheet = Figure(figsize=(4 * len(metrics), 3.4), layout="constrained")

@@ -1,4 +1,4 @@
-"""One agent in one environment: what it learnt, how sure, how fast; kept in a file of its own."""
+"""One agent in one environment: returns, evaluation and speed, stored in a file of its own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ METHODS = (*ours.SETTINGS, *baselines.METHODS)
 
 
 def run(method: str, env: str, seed: int, steps: int, folder: Path) -> dict[str, Any]:
-    """Learn and be judged, or read what an earlier run wrote.
+    """Train and evaluate an agent, or read the result of an earlier run.
 
     Returns:
         ``last_100``: mean return of the last hundred episodes of training; ``sure``: of twenty
@@ -59,7 +59,7 @@ def run(method: str, env: str, seed: int, steps: int, folder: Path) -> dict[str,
 
 
 def curve(ends: list[int], returns: list[float], steps: int, points: int = 50) -> dict[str, Any]:
-    """Mean return of the last 50 episodes at evenly spaced steps."""
+    """Return the mean return of the last 50 episodes at evenly spaced steps."""
     at = np.linspace(0, steps, points + 1)[1:]
     done = np.searchsorted(np.array(ends), at, side="right")
     sums = np.concatenate([[0.0], np.cumsum(returns)])

@@ -1,4 +1,4 @@
-"""Rare reward: the deep sea, where chance finds nothing and forgetting loses what was found."""
+"""Sparse reward: the deep sea, where random exploration fails and forgetting loses the solution."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tractable.persistence.atomic import atomic_file
 SIZE = 10
 EPISODES = 1_000
 
-#: Rewards come as they are: there is nothing to scale by until the treasure is found.  Every step
-#: is learnt once, so that what is learnt again is what surprised.
+#: Rewards are not scaled: there is no scale before the first reward is found.  Every step
+#: is learned once; only steps with a large temporal difference error are replayed.
 RAW: dict[str, Any] = {
     "buffer_size": 0,
     "n_step": None,
@@ -42,7 +42,7 @@ KINDS: dict[str, dict[str, Any]] = {
 
 
 def dive(kind: str, seed: int, folder: Path, episodes: int = EPISODES) -> dict[str, Any]:
-    """One agent in a sea of its own; or what an earlier run wrote."""
+    """Run one agent in a deep sea, or read the result of an earlier run."""
     torch.set_num_threads(1)
     path = folder / f"sea-{kind.replace(' ', '-')}-{seed}-{episodes}.json"
     if path.is_file():

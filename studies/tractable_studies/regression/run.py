@@ -57,7 +57,7 @@ HEADER = [
 
 @dataclass(frozen=True, kw_only=True)
 class Options(StudyOptions):
-    """Sizes, and what is trained."""
+    """Options: sizes, models and training."""
 
     seed: int = seed_option(0)
     resume: bool = resume_option()
@@ -71,7 +71,7 @@ class Options(StudyOptions):
     lr: float = option(1e-3, "learning rate")
 
     def check(self) -> None:
-        """Refuse unknown models."""
+        """Raise an error for unknown models."""
         require("models", self.models or (), configurations(self))
 
 
@@ -86,7 +86,7 @@ class Curve:
 
 
 def draw(seed: int) -> Curve:
-    """The data of eq. (22)."""
+    """Return the data of eq. (22)."""
     generator = torch.Generator().manual_seed(seed)
     x = 0.5 * torch.rand(8 * 128, 1, generator=generator)
     at = torch.linspace(-0.5, 1.5, 1000).unsqueeze(1)
@@ -100,7 +100,7 @@ def draw(seed: int) -> Curve:
 
 
 def network(units: int, dropout: float = 0.0) -> nn.Sequential:
-    """Two hidden layers."""
+    """Return two hidden layers."""
     drop = [nn.Dropout(dropout)] if dropout else []
     return nn.Sequential(
         nn.Linear(1, units), nn.ReLU(), *drop,
@@ -110,7 +110,7 @@ def network(units: int, dropout: float = 0.0) -> nn.Sequential:
 
 
 def configurations(options: Options) -> dict[str, Callable[[], Learner]]:
-    """All models, by name."""
+    """Return all models by name."""
     shared: dict[str, Any] = {"lr": options.lr, "seed": options.seed}
 
     def bnn(prior: priors.Prior, noise: float = 0.1, estimator: str = "weights") -> Learner:
@@ -147,7 +147,7 @@ def configurations(options: Options) -> dict[str, Callable[[], Learner]]:
 
 
 def evaluate(model: Learner, data: Curve, draws: int) -> dict[str, Any]:
-    """Metrics of a trained model, inside and outside the interval it learnt from."""
+    """Return metrics of a trained model, inside and outside the training interval."""
     many = {"n_weight_samples": draws} if isinstance(model, BayesByBackprop) else {}
     predictive = model.predict(data.at, **many)
     if isinstance(predictive, NormalMixturePredictive):
@@ -180,7 +180,7 @@ def evaluate(model: Learner, data: Curve, draws: int) -> dict[str, Any]:
 
 
 def show(name: str, model: Learner, data: Curve, record: RunRecord, folder: Path) -> None:
-    """Bands, and for a sampled posterior ten draws."""
+    """Plot predictive bands, and for a sampled posterior ten draws."""
     import matplotlib.pyplot as plt
 
     from tractable import plots
@@ -199,14 +199,14 @@ def show(name: str, model: Learner, data: Curve, record: RunRecord, folder: Path
 
 
 def published_lppd() -> dict[str, float]:
-    """Tables 1 and 2, by the names of our models."""
+    """Return the results of tables 1 and 2, by the names of our models."""
     published: dict[str, float] = {f"gaussian-{s}": v for s, v in TABLE_1.items()}
     published |= {f"mixture-{a}-{b}": v for (a, b), v in TABLE_2.items()}
     return {**published, "local-1": LOCAL}
 
 
 def compare(found: Mapping[str, Any]) -> list[Comparison]:
-    """Log predictive density of every model, and what local reparameterisation saves."""
+    """Compare the log predictive densities, and the gain of local reparameterization."""
     published = published_lppd()
     rows = [
         Comparison(
@@ -243,8 +243,8 @@ def compare(found: Mapping[str, Any]) -> list[Comparison]:
 
 
 def charts(record: RunRecord, models: Mapping[str, Learner]) -> list[Chart]:
-    """ELBO of the sampled posteriors, log-likelihood of the ensembles."""
-    # Other noise makes other units of the ELBO: those models would hide all the rest.
+    """Return charts of the ELBO of sampled posteriors and the log-likelihood of ensembles."""
+    # The ELBO has another scale with another noise: such models would hide the others.
     histories = {n: model.history for n, model in models.items() if not n.startswith("noise")}
     ensembles = {n: history for n, history in histories.items() if n.startswith("dnns")}
     drawn = [
@@ -255,7 +255,7 @@ def charts(record: RunRecord, models: Mapping[str, Learner]) -> list[Chart]:
 
 
 def rows(found: dict[str, Any]) -> list[list[str]]:
-    """Published lppd beside ours: the rows of the table."""
+    """Return the rows of the table: published lppd and ours."""
     published, made = published_lppd(), []
     for name, result in found.items():
         made.append(
@@ -275,7 +275,7 @@ def rows(found: dict[str, Any]) -> list[list[str]]:
 
 
 def main(argv: Sequence[str] | None = None) -> Path:
-    """Train, evaluate, draw and write all of it."""
+    """Train and evaluate all models, write and plot the results."""
     options = parse(Options, STUDY, argv, __doc__)
     makers = configurations(options)
     folder = options.out / "models"
@@ -297,7 +297,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
 
 
 def train(name: str, model: Learner, data: Curve, options: Options, path: Path) -> Learner:
-    """Fit with a checkpoint now and then."""
+    """Fit with a checkpoint at intervals."""
     if not options.resume:
         path.unlink(missing_ok=True)
     epochs = options.tagi_epochs if name == "tagi" else options.epochs
@@ -309,7 +309,7 @@ def train(name: str, model: Learner, data: Curve, options: Options, path: Path) 
 
 
 def _finish(record: RunRecord, models: Mapping[str, Learner]) -> None:
-    """Rows, curves and calibration of what there is so far."""
+    """Write the metrics, charts and calibration of the finished models."""
     _compare(record.metrics)
     record.comparison = compare(record.metrics)
     record.charts = charts(record, models)
@@ -319,7 +319,7 @@ def _finish(record: RunRecord, models: Mapping[str, Learner]) -> None:
 
 
 def _compare(found: dict[str, Any]) -> None:
-    """Local reparameterisation against weight sampling, as in the text below Table 2."""
+    """Compare local reparameterization with weight sampling, as in the text below Table 2."""
     if {"gaussian-1", "local-1"} <= found.keys():
         pairs = {"weights": found["gaussian-1"], "local": found["local-1"]}
         found["local-1"]["against_weights"] = {

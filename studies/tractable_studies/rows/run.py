@@ -36,7 +36,7 @@ Rows = tuple[Tensor, Tensor]
 
 
 class LSTM(nn.Module):
-    """One layer, and a head on its last state."""
+    """One LSTM layer, and a head on its last state."""
 
     def __init__(self, outputs: int, units: int = 64) -> None:
         super().__init__()
@@ -44,13 +44,13 @@ class LSTM(nn.Module):
         self.head = nn.Linear(units, outputs)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Outputs of the head."""
+        """Return the outputs of the head."""
         z: Tensor = self.head(self.layer(x)[0][:, -1])
         return z
 
 
 class Encoder(nn.Module):
-    """One layer of attention with the norm first, and a head on the mean over rows."""
+    """One pre-norm attention layer, and a head on the mean over rows."""
 
     def __init__(self, outputs: int, width: int = 64) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ class Encoder(nn.Module):
         self.head = nn.Linear(width, outputs)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Outputs of the head."""
+        """Return the outputs of the head."""
         z: Tensor = self.head(self.layer(self.embed(x) + self.place).mean(1))
         return z
 
@@ -72,7 +72,7 @@ NETS: dict[str, Callable[[int], nn.Module]] = {"lstm": LSTM, "encoder": Encoder}
 
 @dataclass(frozen=True)
 class Sets:
-    """Images to learn from, to choose settings on, and to test on."""
+    """Training, validation and test images."""
 
     train: Rows
     validation: Rows
@@ -80,7 +80,7 @@ class Sets:
 
     @classmethod
     def load(cls, images: int) -> Sets:
-        """Standardised; the last training images are for choices, unless all are learnt from."""
+        """Load standardized images; the last training images are also the validation images."""
         data = mnist()
         mean, std = data.train_images.mean(), data.train_images.std()
         x, test = ((part.squeeze(1) - mean) / std for part in (data.train_images, data.test_images))
@@ -93,13 +93,13 @@ class Sets:
 
     @property
     def others(self) -> Rows:
-        """Of the images to learn from, those that no choice is made on."""
+        """Return the training images without the validation images."""
         n = min(len(self.train[0]), 60_000 - VALIDATION)
         return self.train[0][:n], self.train[1][:n]
 
 
 def tagi(name: str, rows: Rows, epochs: int, seed: int, sigma: float) -> tr.Learner:
-    """TAGI with its defaults, and a noise of decisions."""
+    """Fit TAGI with its defaults and a given decision noise."""
     likelihood = Categorical(CLASSES, sigma=sigma)
     torch.manual_seed(seed)
     model = tr.TAGI(NETS[name](likelihood.outputs), likelihood, seed=seed)
@@ -107,7 +107,7 @@ def tagi(name: str, rows: Rows, epochs: int, seed: int, sigma: float) -> tr.Lear
 
 
 def adam(name: str, rows: Rows, epochs: int, seed: int, rate: float) -> tr.Learner:
-    """Torch's own first weights, a cosine to zero."""
+    """Fit Adam with torch's default initialization and a cosine schedule to zero."""
     torch.manual_seed(seed)
     model = tr.Backprop(NETS[name](CLASSES), Softmax(CLASSES), lr=rate, seed=seed)
     return model.fit(*rows, epochs=epochs, batch_size=BATCH, distance_aware=False)
@@ -118,7 +118,7 @@ SETTINGS = {"TAGI": SIGMAS, "Adam": RATES}
 
 
 def score(model: tr.Learner, rows: Rows) -> dict[str, float]:
-    """Accuracy and negative log-likelihood."""
+    """Return accuracy and negative log-likelihood."""
     predictive = model.predict(rows[0])
     return {
         "accuracy": tr.metrics.accuracy(predictive, rows[1]),
@@ -137,7 +137,7 @@ class Options(StudyOptions):
 
 
 def run(name: str, options: Options, sets: Sets, parts: Any) -> dict[str, Any]:
-    """Both learners: the setting that was chosen, and every seed."""
+    """Run both learners: the selected setting, with every seed."""
     found: dict[str, Any] = {}
     for way, learn in WAYS.items():
         tried = judged(name, way, options, sets)
@@ -157,7 +157,7 @@ def run(name: str, options: Options, sets: Sets, parts: Any) -> dict[str, Any]:
 
 
 def judged(name: str, way: str, options: Options, sets: Sets) -> dict[float, dict[str, float]]:
-    """What each setting of a learner reaches on validation images."""
+    """Return the validation scores of each setting of a learner."""
     found = {}
     for setting in SETTINGS[way]:
         model = WAYS[way](name, sets.others, options.epochs, options.seed[0], setting)
@@ -170,7 +170,7 @@ def _means(runs: list[dict[str, float]]) -> dict[str, float]:
 
 
 def main(argv: Sequence[str] | None = None) -> Path:
-    """Run both networks and print one table; the file is written after each."""
+    """Run both networks and print one table; the file is written after each network."""
     options = parse(Options, STUDY, argv, __doc__)
     record = RunRecord(STUDY, seeds=options.seed, settings=settings(options), argv=argv)
     record.notes += _NOTES

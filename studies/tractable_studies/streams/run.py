@@ -1,10 +1,10 @@
 """Long data streams: plasticity of models and coverage of their intervals.
 
-* ``jump``: after 500,000 updates the truth jumps.  A model with a memory of 1,000 rows against a
-  fresh one that sees the same rows: the ratio of their errors 2,000 and 10,000 updates later.
-* ``drift``: a million rows of a truth that turns slowly; coverage of 90 % intervals along it.
-* ``change``: a true change without a stated memory: rows until the error is small again, with the
-  guards of a robust learner and without.
+* ``jump``: after 500,000 updates the function jumps.  A model with ``memory_rows=1000`` against an
+  untrained one on the same rows: the ratio of their errors 2,000 and 10,000 updates later.
+* ``drift``: a million rows of a slowly varying function; coverage of 90 % intervals along it.
+* ``change``: a change without a given memory: rows until the error is small again, with the
+  safeguards of a robust learner and without.
 
     python -m tractable_studies.streams.run
     python -m tractable_studies.streams.run --parts drift
@@ -32,21 +32,21 @@ from tractable_studies.streams import STUDY, worlds
 MEMORY = 1000
 SIGMAS = {"noise known": worlds.NOISE, "noise inferred": None}
 LATER = {2_000: 1.5, 10_000: 1.1}
-"""Updates after the jump, and the ratio of errors that is wanted there."""
+"""Number of updates after the jump, and the largest accepted ratio of errors there."""
 LOOKS = 10
-"""Errors are means of so many looks, fifty updates apart, as they fluctuate."""
+"""Number of evaluations in a mean error, fifty updates apart, since errors fluctuate."""
 LEVEL, COVERED = 0.9, (0.85, 0.95)
 BEFORE_CHANGE = 5_000
 SMALL = 0.3
-"""An error of this counts as having followed."""
+"""Error below which a model has adapted to a change."""
 LONGEST = 20_000
-"""Rows after which following is given up."""
+"""Maximum number of rows for the adaptation."""
 
 Metrics = dict[str, Any]
 
 
 def jump(sigma: float | None, seed: int, updates: int) -> Metrics:
-    """Errors of an old and a fresh model after a jump, both with a memory."""
+    """Return errors of an old and an untrained model after a jump, both with a memory."""
     old_truth, new_truth = worlds.sine(0.0), worlds.sine(2.0)
     old = worlds.model(sigma, 2, seed)
     worlds.learn(old, old_truth, updates, 1, _generator(seed), MEMORY)
@@ -66,7 +66,7 @@ def jump(sigma: float | None, seed: int, updates: int) -> Metrics:
 
 
 def drift(sigma: float | None, seed: int, rows: int, turn: int) -> Metrics:
-    """Coverage and error along a stream that turns, after the first tenth of it."""
+    """Return coverage and error along a drifting stream, after its first tenth."""
     truth, generator, tests = worlds.turning(turn), _generator(seed), _generator(seed + 1)
     learner, step = worlds.model(sigma, 2, seed), max(rows // 100, 10)
     interval_coverage, errors = [], []
@@ -85,7 +85,7 @@ def drift(sigma: float | None, seed: int, rows: int, turn: int) -> Metrics:
 
 
 def rows_to_follow(learner: tr.TAGI, truth: worlds.Truth, batch: int, seed: int) -> int:
-    """Rows after a change until the error is small."""
+    """Return the number of rows after a change until the error is small."""
     generator, every = _generator(seed), max(20, batch)
     for seen in range(every, LONGEST + 1, every):
         worlds.learn(learner, truth, every, batch, generator, None)
@@ -95,7 +95,7 @@ def rows_to_follow(learner: tr.TAGI, truth: worlds.Truth, batch: int, seed: int)
 
 
 def change(sigma: float | None, hidden: int, batch: int, seeds: Sequence[int]) -> Metrics:
-    """Median rows to follow each change, with the guards and without."""
+    """Return median rows to adapt to each change, with and without the safeguards."""
     counts: dict[str, dict[bool, list[int]]] = {c: {True: [], False: []} for c in worlds.CHANGES}
     for seed in seeds:
         for robust in (True, False):
@@ -116,7 +116,7 @@ def change(sigma: float | None, hidden: int, batch: int, seeds: Sequence[int]) -
 
 @dataclass(frozen=True, kw_only=True)
 class Options(StudyOptions):
-    """How long, how often."""
+    """Options: lengths of the streams and seeds."""
 
     seed: list[int] = seed_option([0, 1, 2], quick=[0])
     parts: list[str] = option(["jump", "drift", "change"], choices=["jump", "drift", "change"])
@@ -133,7 +133,7 @@ Job = tuple[str, str, Callable[[], Metrics]]
 
 
 def jobs(options: Options) -> list[Job]:
-    """What is to be run: a part, a name, and what does it."""
+    """Return the jobs to run, each with a part, a name and a function."""
     made: list[Job] = []
     for noise, sigma in SIGMAS.items():
         if "jump" in options.parts:
@@ -150,7 +150,7 @@ def jobs(options: Options) -> list[Job]:
 
 
 def compare(found: dict[str, dict[str, Metrics]]) -> list[Comparison]:
-    """What was found beside what is wanted."""
+    """Compare the results with the targets."""
     rows = []
     for noise, own in found.get("jump", {}).items():
         for later, most in LATER.items():
@@ -178,7 +178,7 @@ def compare(found: dict[str, dict[str, Metrics]]) -> list[Comparison]:
 
 
 def main(argv: Sequence[str] | None = None) -> Path:
-    """Run all parts and print what was wanted beside what was found."""
+    """Run all parts and print a comparison with the targets."""
     options = parse(Options, STUDY, argv, __doc__)
     record = RunRecord(STUDY, seeds=options.seed, settings=settings(options), argv=argv)
     record.notes += _NOTES
@@ -190,7 +190,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
             parts.step(f"{part}, {name}")
             path = record.write(options.out)
     lines = [[row.name, f"{row.paper:g}", f"{row.ours:.3g}", row.note] for row in record.comparison]
-    print_table(["", "wanted", "found", ""], lines)
+    print_table(["", "target", "found", ""], lines)
     print_line(f"written to {path}")
     return path
 
@@ -198,7 +198,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
 def _repeated(
     action: Callable[..., Metrics], sigma: float | None, seeds: Sequence[int], *sizes: int
 ) -> Callable[[], Metrics]:
-    """Means over seeds."""
+    """Return means over seeds."""
 
     def run() -> Metrics:
         found = [action(sigma, seed, *sizes) for seed in seeds]
@@ -224,7 +224,7 @@ def _short(value: float) -> float:
 _NOTES = [
     f"A sine of one input with a noise of {worlds.NOISE}; layers of {worlds.WIDTH} units, gain 1; "
     f"memory of {MEMORY} rows in jump and drift, none in change.",
-    "In the table of comparisons, 'paper' is what is wanted: at most that, for coverage near it.",
+    "In the table of comparisons, 'paper' is the target: an upper bound, except for the coverage.",
     f"Rows to follow: until the error is below {SMALL}, at most {LONGEST:,}; medians over seeds.",
 ]
 

@@ -1,4 +1,4 @@
-"""Streams of rows of one input, whose truth is known at every moment."""
+"""Streams of rows with one input and a known function at every time."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ NOISE = 0.1
 WIDTH = 50
 TEST_ROWS = 200
 CHECKED = 500
-"""Rows that are made at once."""
+"""Number of rows generated at once."""
 
 Truth = Callable[[Tensor, int], Tensor]
-"""What is true of the inputs at a moment, counted in rows."""
+"""True outputs as a function of the inputs and the time, which is counted in rows."""
 
 
 def sine(phase: float) -> Truth:
-    """The same at all times."""
+    """Return a function that is constant in time."""
     return lambda x, row: torch.sin(3 * x + phase)
 
 
 def turning(rows: int) -> Truth:
-    """A sine whose phase makes a full turn in so many rows."""
+    """Return a sine whose phase makes a full turn in ``rows`` rows."""
     return lambda x, row: torch.sin(3 * x + 2 * math.pi * row / rows)
 
 
@@ -36,11 +36,11 @@ CHANGES: dict[str, Truth] = {
     "x3": lambda x, row: 3 * torch.sin(3 * x),
     "phase": lambda x, row: torch.sin(3 * x + 2),
 }
-"""What ``sine(0)`` changes to."""
+"""The functions to which ``sine(0)`` changes."""
 
 
 def model(sigma: float | None, hidden: int, seed: int, *, robust: bool = True) -> tr.TAGI:
-    """A network of layers of 50, with the published gain, which suits one input."""
+    """Return a network with layers of 50 and the published gain, which suits one input."""
     layers: list[nn.Module] = [nn.Linear(1, WIDTH), nn.ReLU()]
     for _ in range(hidden - 1):
         layers += [nn.Linear(WIDTH, WIDTH), nn.ReLU()]
@@ -51,7 +51,7 @@ def model(sigma: float | None, hidden: int, seed: int, *, robust: bool = True) -
 def rows(
     truth: Truth, count: int, batch: int, generator: torch.Generator, first: int = 0
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Batches of a stream, made some at a time."""
+    """Yield batches of a stream."""
     at_once = CHECKED // batch * batch or batch
     for start in range(0, count, at_once):
         some = min(at_once, count - start)
@@ -62,7 +62,7 @@ def rows(
 def observed(
     truth: Truth, count: int, row: int, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """Noisy rows of about one moment."""
+    """Return noisy rows of about the same time."""
     x = 2 * torch.rand(count, 1, generator=generator) - 1
     return x, truth(x, row) + NOISE * torch.randn(count, 1, generator=generator)
 
@@ -76,12 +76,12 @@ def learn(
     memory: float | None,
     first: int = 0,
 ) -> None:
-    """Follow a stream."""
+    """Update a learner on a stream."""
     for x, y in rows(truth, count, batch, generator, first):
         learner.update(x, y, memory_rows=memory)
 
 
 def rmse(learner: tr.TAGI, truth: Truth, row: int = 0) -> float:
-    """Distance from the truth of a moment."""
+    """Return the distance from the true function at a time."""
     x = torch.linspace(-1, 1, TEST_ROWS).unsqueeze(1)
     return float((learner.predict(x).mean - truth(x, row)).square().mean().sqrt())

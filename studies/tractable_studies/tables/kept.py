@@ -1,4 +1,4 @@
-"""What every method scored on every fold of every table, kept in a file of the results' folder."""
+"""Scores of every method on every fold of every table, stored in one file."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Fold = dict[str, float]
 
 
 class Kept:
-    """CachedParts folds, by table and method.
+    """Finished folds, by table and method.
 
     Args:
-        folder: of the results; what its file holds is gone on from.
-        resume: False to begin without it.
+        folder: folder of the results, whose file is continued.
+        resume: whether to use the existing file.
     """
 
     def __init__(self, folder: Path, *, resume: bool = True) -> None:
@@ -28,21 +28,21 @@ class Kept:
             self.folds = json.loads(self.path.read_text())
 
     def of(self, table: str, method: str) -> list[Fold]:
-        """The finished folds of one method on one table."""
+        """Return the finished folds of one method on one table."""
         return self.folds.get(table, {}).get(method, [])
 
     def add(self, table: str, method: str, fold: Fold) -> None:
-        """Keep one more."""
+        """Add a fold and write the file."""
         short = {key: float(f"{value:.5g}") for key, value in fold.items()}
         self.folds.setdefault(table, {}).setdefault(method, []).append(short)
         self.write()
 
     def drop(self, table: str, method: str) -> None:
-        """Forget one method on one table, so that it is computed anew."""
+        """Remove one method on one table, so that it is computed again."""
         self.folds.get(table, {}).pop(method, None)
 
     def write(self) -> None:
-        """One line for each table and method, so that a change is seen in the file's history."""
+        """Write one line for each table and method, so that version control shows changes."""
         tables = [
             f"{json.dumps(table)}: {{\n"
             + ",\n".join(f"{json.dumps(m)}: {json.dumps(found)}" for m, found in methods.items())

@@ -1,4 +1,4 @@
-"""The methods: ours with its defaults, six others as their users would have them.
+"""The methods: this library with its defaults, and six others with usual settings.
 
 Nothing is tuned on test rows.  The rivals' targets are standardised on the training rows, and so
 are the inputs of linear models and Gaussian processes.  Boosting chooses its number of rounds on a
@@ -38,7 +38,7 @@ TREES = 300
 CATBOOST_ROUNDS, NGBOOST_ROUNDS = 1000, 150
 NGBOOST_RATE = 0.1
 PATIENCE = {"catboost": 50, "ngboost": 20}
-"""Rounds without a better score on the held-out fifth, after which boosting ends."""
+"""Rounds without improvement on the held-out fifth before boosting stops."""
 
 Regress = Callable[[Array, Array, Array, int], Predictive]
 Classify = Callable[[Array, Array, Array, int], Array]
@@ -46,7 +46,7 @@ Classify = Callable[[Array, Array, Array, int], Array]
 
 @dataclass(frozen=True)
 class Method:
-    """One of those compared.
+    """One of the compared methods.
 
     Args:
         title: in tables.
@@ -66,14 +66,14 @@ class Method:
 
 
 def normal(mean: Any, std: Any) -> Predictive:
-    """A normal prediction for each row."""
+    """Return a normal prediction for each row."""
     mean = torch.from_numpy(np.array(mean, dtype=float))
     variance = torch.as_tensor(np.broadcast_to(std, mean.shape).astype(float)) ** 2
     return NormalPredictive(mean, torch.zeros_like(mean), variance)
 
 
 def standardised(regress: Regress) -> Regress:
-    """The same with targets that are standardised on the training rows."""
+    """Return the method with targets standardized on the training rows."""
 
     def wrapped(x: Array, y: Array, at: Array, seed: int) -> Predictive:
         mean, scale = float(y.mean()), float(y.std())
@@ -86,12 +86,12 @@ def standardised(regress: Regress) -> Regress:
 
 
 def tagi(x: Array, y: Array, at: Array, seed: int) -> Predictive:
-    """The default regressor, in the units of the data."""
+    """Fit the default regressor, in the units of the data."""
     return TAGIRegressor(random_state=seed).fit(x, y).predictive(at)
 
 
 def tagi_classes(x: Array, y: Array, at: Array, seed: int) -> Array:
-    """The default classifier."""
+    """Fit the default classifier."""
     return TAGIClassifier(random_state=seed).fit(x, y).predict_proba(at)
 
 
@@ -99,7 +99,7 @@ def tagi_classes(x: Array, y: Array, at: Array, seed: int) -> Array:
 
 
 def _held_out(x: Array, y: Array, seed: int, *, classes: bool = False) -> list[Array]:
-    """Inputs and targets without a fifth, then those of the fifth."""
+    """Return training inputs and targets, then those of a held-out fifth."""
     parts = train_test_split(
         x, y, test_size=0.2, random_state=seed, stratify=y if classes else None
     )
@@ -123,20 +123,20 @@ def _catboost(kind: str, x: Array, y: Array, seed: int, **settings: Any) -> Any:
 
 
 def catboost(x: Array, y: Array, at: Array, seed: int) -> Predictive:
-    """Mean and variance of the data, by one loss."""
+    """Fit mean and variance of the data by one loss."""
     loss = "RMSEWithUncertainty"
     found = _catboost("CatBoostRegressor", x, y, seed, loss_function=loss).predict(at)
     return normal(found[:, 0], np.sqrt(found[:, 1]))
 
 
 def catboost_classes(x: Array, y: Array, at: Array, seed: int) -> Array:
-    """Its own loss for two or more classes."""
+    """Fit classes by the loss for two or more classes."""
     loss = "Logloss" if y.max() == 1 else "MultiClass"
     return _catboost("CatBoostClassifier", x, y, seed, loss_function=loss).predict_proba(at)
 
 
 def _ngboost(kind: str, x: Array, y: Array, seed: int, **settings: Any) -> Any:
-    """At a third of the rate, and a third of that, where its gradients run away."""
+    """Fit with a third of the learning rate, repeatedly, if the gradients diverge."""
     for rate in (NGBOOST_RATE, NGBOOST_RATE / 3):
         try:
             return _ngboost_at(rate, kind, x, y, seed, **settings)
@@ -158,13 +158,13 @@ def _ngboost_at(rate: float, kind: str, x: Array, y: Array, seed: int, **setting
 
 
 def ngboost(x: Array, y: Array, at: Array, seed: int) -> Predictive:
-    """Natural gradients of a normal's log density."""
+    """Fit by natural gradients of a normal log density."""
     found = _ngboost("NGBRegressor", x, y, seed).pred_dist(at).params
     return normal(found["loc"], found["scale"])
 
 
 def ngboost_classes(x: Array, y: Array, at: Array, seed: int) -> Array:
-    """Natural gradients of the class probabilities."""
+    """Fit by natural gradients of the class probabilities."""
     from ngboost.distns import k_categorical
 
     model = _ngboost("NGBClassifier", x, y, seed, Dist=k_categorical(int(y.max()) + 1))
@@ -172,7 +172,7 @@ def ngboost_classes(x: Array, y: Array, at: Array, seed: int) -> Array:
 
 
 def boosting(x: Array, y: Array, at: Array, seed: int) -> Predictive:
-    """Histogram boosting of squared errors; one noise, that of five inner folds."""
+    """Fit histogram boosting of squared errors, with one noise from five inner folds."""
     model = HistGradientBoostingRegressor(
         early_stopping=True, validation_fraction=0.2, max_iter=500, random_state=seed
     )
@@ -181,7 +181,7 @@ def boosting(x: Array, y: Array, at: Array, seed: int) -> Predictive:
 
 
 def boosting_classes(x: Array, y: Array, at: Array, seed: int) -> Array:
-    """Histogram boosting of the log loss."""
+    """Fit histogram boosting of the log loss."""
     model = HistGradientBoostingClassifier(
         early_stopping=True, validation_fraction=0.2, max_iter=500, random_state=seed
     )
@@ -192,7 +192,7 @@ def boosting_classes(x: Array, y: Array, at: Array, seed: int) -> Array:
 
 
 def forest(x: Array, y: Array, at: Array, seed: int) -> Predictive:
-    """The mean of the trees; one noise, that of rows out of the bag."""
+    """Predict the mean of the trees, with one noise from out-of-bag rows."""
     model = RandomForestRegressor(TREES, min_samples_leaf=2, oob_score=True, random_state=seed).fit(
         x, y
     )
@@ -200,25 +200,25 @@ def forest(x: Array, y: Array, at: Array, seed: int) -> Predictive:
 
 
 def forest_classes(x: Array, y: Array, at: Array, seed: int) -> Array:
-    """Votes of the trees."""
+    """Predict classes by the votes of the trees."""
     model = RandomForestClassifier(TREES, min_samples_leaf=2, random_state=seed)
     return model.fit(x, y).predict_proba(at)
 
 
 def linear(x: Array, y: Array, at: Array, seed: int) -> Predictive:
-    """Bayesian ridge."""
+    """Fit Bayesian ridge regression."""
     model = make_pipeline(StandardScaler(), BayesianRidge()).fit(x, y)
     return normal(*model.predict(at, return_std=True))
 
 
 def linear_classes(x: Array, y: Array, at: Array, seed: int) -> Array:
-    """Logistic regression."""
+    """Fit logistic regression."""
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000))
     return model.fit(x, y).predict_proba(at)
 
 
 def gp(x: Array, y: Array, at: Array, seed: int) -> Predictive:
-    """A Gaussian process with one length for all columns, by maximum marginal likelihood."""
+    """Fit a GP with one length scale for all columns, by maximum marginal likelihood."""
     length = np.sqrt(x.shape[1])
     kernel = ConstantKernel() * RBF(length) + WhiteKernel(0.1)
     process = GaussianProcessRegressor(kernel, random_state=seed)
@@ -227,7 +227,7 @@ def gp(x: Array, y: Array, at: Array, seed: int) -> Predictive:
 
 
 def gp_classes(x: Array, y: Array, at: Array, seed: int) -> Array:
-    """The same for classes, by Laplace's approximation, one class against the rest."""
+    """Fit a one-versus-rest GP classifier by Laplace's approximation."""
     kernel = ConstantKernel() * RBF(np.sqrt(x.shape[1]))
     process = GaussianProcessClassifier(kernel, random_state=seed)
     return make_pipeline(StandardScaler(), process).fit(x, y).predict_proba(at)
@@ -263,7 +263,7 @@ METHODS = {
 
 
 def check_installed(names: list[str], tables: list[str]) -> None:
-    """Refuse methods and tables whose package is not there, and say how to get it."""
+    """Raise an error for methods and tables whose package is not installed."""
     from importlib.util import find_spec
 
     needed = {name: METHODS[name].needs for name in names}
@@ -274,7 +274,7 @@ def check_installed(names: list[str], tables: list[str]) -> None:
 
 
 def quiet(action: Callable[[], Any]) -> Any:
-    """Its result, without warnings of packages about limits that are part of their defaults."""
+    """Call ``action`` without warnings of packages about limits that are part of their defaults."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.simplefilter("ignore", UserWarning)

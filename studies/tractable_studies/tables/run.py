@@ -2,14 +2,14 @@
 
 Sixteen tables with numbers to predict and sixteen with classes, all of which ship inside Python
 packages; five folds.  Half of the tables may be looked at while defaults are chosen (``choosing``),
-the other half is for reporting (``reporting``).  Beside them labels that are coin tosses, and a
-target hidden among useless columns (``toy``).
+the other half is for reporting (``reporting``).  In addition there are random labels, and a
+target with many unrelated columns (``toy``).
 
     python -m tractable_studies.tables.run
     python -m tractable_studies.tables.run --methods tagi --again
 
 Every finished fold is kept in ``folds.json`` in the folder and not computed again; ``--again``
-computes the chosen methods anew on the chosen tables and leaves the rest as it is.
+computes the chosen methods again on the chosen tables and leaves the rest as it is.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ GROUPS = ("choosing", "reporting")
 
 
 def run_fold(table: str, method: str, x: Array, y: Array, number: int, seed: int = 0) -> Fold:
-    """Fit a method to all folds but one and score it there, with the seconds of both."""
+    """Fit a method to all folds but one; return its scores there and the durations."""
     train, test = folds(table, y)[number]
     chosen = METHODS[method]
     started = time.perf_counter()
@@ -60,7 +60,7 @@ def run_fold(table: str, method: str, x: Array, y: Array, number: int, seed: int
 
 @dataclass(frozen=True, kw_only=True)
 class Options(StudyOptions):
-    """Which tables, which methods."""
+    """Options: tables and methods."""
 
     seed: int = seed_option(0)
     resume: bool = resume_option()
@@ -71,7 +71,7 @@ class Options(StudyOptions):
     )
 
     def check(self) -> None:
-        """All packages are there before anything is computed."""
+        """Check that all packages are installed."""
         check_installed(self.methods, self.tables)
 
 
@@ -79,7 +79,7 @@ Job = tuple[str, str, int]
 
 
 def jobs(options: Options, kept: Kept) -> list[Job]:
-    """What is not yet finished: table, method, fold."""
+    """Return the unfinished jobs: table, method, fold."""
     todo = []
     for table in options.tables:
         count = len(rows(table)[0])
@@ -92,7 +92,7 @@ def jobs(options: Options, kept: Kept) -> list[Job]:
 
 
 def compute(todo: list[Job], kept: Kept, seed: int) -> None:
-    """Run and keep fold after fold."""
+    """Run the jobs and store each fold."""
     held: tuple[str, Array, Array] | None = None
     with PartsProgress(len(todo), "folds") as parts:
         for table, method, number in todo:
@@ -104,7 +104,7 @@ def compute(todo: list[Job], kept: Kept, seed: int) -> None:
 
 
 def finished(kept: Kept, tables: Sequence[str]) -> Means:
-    """Means of all that have all their folds."""
+    """Return means of the methods with all folds finished."""
     means: Means = {}
     for table in tables:
         own = {
@@ -118,7 +118,7 @@ def finished(kept: Kept, tables: Sequence[str]) -> Means:
 
 
 def summary(means: Means, task: str, group: str) -> dict[str, dict[str, dict[str, float]]]:
-    """Mean ranks and mean scores of one group; and among the tables that all methods can take."""
+    """Return mean ranks and scores of a group, and on the tables that all methods support."""
     mine = [t for t in means if TABLES[t].task == task and TABLES[t].group == group]
     small = [t for t in mine if set(means[t]) >= set(METHODS)]
     found: dict[str, dict[str, dict[str, float]]] = {}
@@ -139,7 +139,7 @@ def summary(means: Means, task: str, group: str) -> dict[str, dict[str, dict[str
 
 
 def compare(means: Means) -> list[Comparison]:
-    """Ours beside the best rival, by the first score of every table."""
+    """Compare ours with the best other method, by the first score of every table."""
     lines = []
     for table, own in means.items():
         score, title = next(iter(MEASURES[TABLES[table].task].items()))
@@ -160,7 +160,7 @@ def compare(means: Means) -> list[Comparison]:
 
 
 def show(means: Means, summaries: dict[str, dict[str, dict[str, dict[str, float]]]]) -> None:
-    """The first score of every table, then mean ranks."""
+    """Print the first score of every table, then mean ranks."""
     for task, measures in MEASURES.items():
         score, title = next(iter(measures.items()))
         header = [title, *(METHODS[m].title for m in METHODS)]
@@ -182,7 +182,7 @@ def show(means: Means, summaries: dict[str, dict[str, dict[str, dict[str, float]
 
 
 def main(argv: Sequence[str] | None = None) -> Path:
-    """Run what is not yet finished, and print scores and ranks."""
+    """Run the unfinished jobs, and print scores and ranks."""
     options = parse(Options, STUDY, argv, __doc__)
     record = RunRecord(STUDY, seeds=[options.seed], settings=settings(options, "again"), argv=argv)
     record.notes += _NOTES

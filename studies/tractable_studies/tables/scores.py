@@ -1,4 +1,4 @@
-"""How good predictions are, in numbers of which the smaller is the better (but for coverage).
+"""Scores of predictions; smaller is better, except for coverage.
 
 Targets are divided by their standard deviation over the whole table, so that tables can be
 compared.  The interval score and the CRPS are those of Gneiting & Raftery, "Strictly proper
@@ -17,9 +17,9 @@ from tractable_studies.tables.rows import Array
 
 LEVEL = 0.9
 QUANTILES = 100
-"""Into how many quantiles a prediction is cut for its CRPS."""
+"""Number of quantiles for the CRPS."""
 LEAST_PROBABILITY = 1e-6
-"""Where a forest says that a class is impossible, the log loss is taken here."""
+"""Lower bound of probabilities in the log loss, for forests that predict zero."""
 
 REGRESSION = {
     "nll": "NLL",
@@ -32,7 +32,7 @@ CLASSES = {"log_loss": "log loss", "brier": "Brier", "ece": "ECE", "error": "err
 
 
 def of_regression(predictive: Predictive, y: Array, scale: float) -> dict[str, float]:
-    """All scores of one fold."""
+    """Return all scores of one fold."""
     seen = torch.from_numpy(y)
     low, high = (end.numpy() for end in predictive.interval(LEVEL))
     return {
@@ -45,7 +45,7 @@ def of_regression(predictive: Predictive, y: Array, scale: float) -> dict[str, f
 
 
 def of_classes(probabilities: Array, y: Array) -> dict[str, float]:
-    """All scores of one fold."""
+    """Return all scores of one fold."""
     clipped = np.clip(probabilities, LEAST_PROBABILITY, 1)
     probs = torch.from_numpy(clipped / clipped.sum(1, keepdims=True))
     seen = torch.from_numpy(y)
@@ -59,13 +59,13 @@ def of_classes(probabilities: Array, y: Array) -> dict[str, float]:
 
 
 def interval_score(low: Array, high: Array, y: Array, level: float = LEVEL) -> float:
-    """Width of the interval, and twenty times (at 90 %) what a target is outside of it."""
+    """Return the interval score: width, plus 2 / (1 - level) times the distance outside."""
     outside = np.maximum(low - y, 0) + np.maximum(y - high, 0)
     return float(np.mean(high - low + 2 / (1 - level) * outside))
 
 
 def crps(predictive: Predictive, y: Array) -> float:
-    """Continuous ranked probability score, as the mean of quantile losses over all quantiles."""
+    """Return the CRPS as the mean of quantile losses over all quantiles."""
     total = 0.0
     for level in (np.arange(QUANTILES) + 0.5) / QUANTILES:
         over = y - predictive.quantile(float(level)).numpy()

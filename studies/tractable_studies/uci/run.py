@@ -1,13 +1,13 @@
 """Seven UCI regression tables with their published splits and one setting for all.
 
-``TAGIRegressor()`` as it comes: five networks of two hidden layers of 64 ReLU units, whatever it
-chooses chosen on held-out training rows.  Published figures: Goulet, Nguyen & Amiri (2021), one
+``TAGIRegressor()`` with its defaults: five networks of two hidden layers of 64 ReLU units, with
+model selection on held-out training rows.  Published figures: Goulet, Nguyen & Amiri (2021), one
 hidden layer of 50 (100 for Protein), noise chosen per set by cross-validation.
 
     python -m tractable_studies.uci.run
     python -m tractable_studies.uci.run --sets boston energy --splits 5
 
-CachedParts splits are kept in ``uci-splits.json`` in the folder, and not computed again.
+Finished splits are kept in ``uci-splits.json`` in the folder, and not computed again.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ HEADER = ["set", "published RMSE / LL", "ours", "90 % covers", "per split"]
 
 
 def run_split(name: str, split: int, epochs: int | None = None, seed: int = 0) -> dict[str, float]:
-    """Train on one split and measure on its test rows, in the units of the data."""
+    """Train on one split and score its test rows, in the units of the data."""
     x, y, x_test, y_test = uci(name).split(split)
     model = TAGIRegressor(epochs=epochs, random_state=seed + split)
     started = time.perf_counter()
@@ -71,7 +71,7 @@ def run_split(name: str, split: int, epochs: int | None = None, seed: int = 0) -
 
 
 def summary(splits: list[dict[str, float]]) -> dict[str, float]:
-    """Means over splits, and the standard errors of error and log-likelihood."""
+    """Return means over splits, and the standard errors of error and log-likelihood."""
     columns = {key: torch.tensor([s[key] for s in splits]).double() for key in splits[0]}
     means = {key: column.mean().item() for key, column in columns.items()}
     if len(splits) > 1:
@@ -82,7 +82,7 @@ def summary(splits: list[dict[str, float]]) -> dict[str, float]:
 
 
 def compare(metrics: dict[str, Any]) -> list[Comparison]:
-    """RMSE and log-likelihood of every set beside the published ones."""
+    """Compare RMSE and log-likelihood of every set with the published ones."""
     rows = []
     for name, found in metrics.items():
         for key, paper, better in zip(
@@ -103,7 +103,7 @@ def compare(metrics: dict[str, Any]) -> list[Comparison]:
 
 @dataclass(frozen=True, kw_only=True)
 class Options(StudyOptions):
-    """Which sets, how often, how long."""
+    """Options: data sets, splits and epochs."""
 
     seed: int = seed_option(0)
     resume: bool = resume_option()
@@ -112,12 +112,12 @@ class Options(StudyOptions):
     )
     splits: int | None = option(None, "the first splits only", quick=2, min_value=1)
     epochs: int | None = option(
-        None, "passes; by default as many as TAGI chooses", quick=20, min_value=1
+        None, "number of epochs. Default: chosen by TAGI", quick=20, min_value=1
     )
 
 
 class Splits:
-    """CachedParts splits, kept in a file so that they are not computed again."""
+    """Finished splits, stored in a file so that they are not computed again."""
 
     def __init__(self, options: Options) -> None:
         self.path = options.out / "uci-splits.json"
@@ -130,15 +130,15 @@ class Splits:
 
     @property
     def seconds(self) -> float:
-        """Spent on all of them."""
+        """Return the duration of all splits."""
         return sum(s["seconds"] for splits in self.done.values() for s in splits)
 
     def of(self, name: str) -> list[dict[str, float]]:
-        """The splits of one set."""
+        """Return the splits of one set."""
         return self.done.setdefault(name, [])
 
     def run(self, name: str) -> dict[str, float]:
-        """Compute the next split of a set and keep it."""
+        """Compute the next split of a set and store it."""
         splits = self.of(name)
         splits.append(run_split(name, len(splits), self.epochs, self.seed))
         state = {"epochs": self.epochs, "seed": self.seed, "splits": self.done}
@@ -147,7 +147,7 @@ class Splits:
 
 
 def main(argv: Sequence[str] | None = None) -> Path:
-    """Run the sets that are asked for, one split after the other; finished splits are kept."""
+    """Run the selected sets, one split after the other; finished splits are stored."""
     options = parse(Options, STUDY, argv, __doc__)
     record = RunRecord(STUDY, seeds=[options.seed], settings=settings(options), argv=argv)
     record.notes.append(
@@ -177,7 +177,7 @@ def main(argv: Sequence[str] | None = None) -> Path:
 
 
 def row(name: str, means: dict[str, float]) -> list[str]:
-    """A line of the table."""
+    """Return a row of the table."""
     published = PUBLISHED[name]
     return [
         name,

@@ -1,8 +1,8 @@
 """Autoencoders of binarized MNIST: the ELBO and the importance-weighted bound.
 
-Pixels are drawn anew as 0 or 1 at every pass; the test images are drawn once.  The log-likelihood
-of a test image is estimated by 5,000 draws of the latent for some images, and carried over to all
-of them by what 100 draws say: the mean over all images of the bound by 100 draws, plus the mean
+Training pixels are sampled in every epoch; test images are drawn once.  The log-likelihood
+of some test images is estimated by 5,000 draws of the latent.  The estimate for all images is the
+mean over all images of the bound by 100 draws, plus the mean
 over some of the difference of both, with the standard error of that difference.
 
     python -m tractable_studies.vae.run
@@ -44,10 +44,10 @@ _SHOWN = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Options(StudyOptions):
-    """How long, how many samples."""
+    """Options: training and number of samples."""
 
     seed: int = seed_option(0)
-    epochs: int = option(500, "number of epochs of the usual bound", quick=1, min_value=1)
+    epochs: int = option(500, "number of epochs with the ELBO", quick=1, min_value=1)
     importance_epochs: list[int] = option(
         [60, 20], "of the weighted one, after it, in stages", quick=[1, 1], min_value=0
     )
@@ -67,7 +67,7 @@ class Options(StudyOptions):
     resume: bool = resume_option()
 
     def check(self) -> None:
-        """Every stage has a number of each."""
+        """Check that every stage has a value of each option."""
         lists = self.samples, self.importance_epochs, self.importance_batch
         if len({len(given) for given in lists}) > 1:
             raise UsageError(
@@ -77,21 +77,21 @@ class Options(StudyOptions):
 
 
 def network(inputs: int, outputs: int) -> nn.Sequential:
-    """Two hidden layers of 200."""
+    """Return two hidden layers of 200."""
     return nn.Sequential(
         nn.Linear(inputs, 200), nn.ELU(), nn.Linear(200, 200), nn.ELU(), nn.Linear(200, outputs)
     )
 
 
 def binarised(images: Tensor, seed: int) -> Tensor:
-    """Every pixel drawn once."""
+    """Return pixels drawn once from their Bernoulli distributions."""
     noise = torch.rand(images.shape, generator=torch.Generator().manual_seed(seed))
     return (noise < images).float()
 
 
 @dataclass(frozen=True)
 class Stage:
-    """What is learnt, from where the stage before it ended."""
+    """A stage of training, which starts from the result of the stage before."""
 
     name: str
     epochs: int
@@ -101,7 +101,7 @@ class Stage:
 
 
 def stages(options: Options) -> list[Stage]:
-    """The usual bound, then the importance-weighted one with more and more samples."""
+    """Return the stages: the ELBO, then the importance-weighted bound with more samples."""
     found = [Stage("elbo", options.epochs, options.lr, options.batch_size, {})]
     weighted = zip(
         options.samples, options.importance_epochs, options.importance_batch, strict=True
@@ -118,7 +118,7 @@ def stages(options: Options) -> list[Stage]:
 
 
 def trained(options: Options, images: Tensor, folder: Path) -> dict[str, VAE]:
-    """The model of each stage, learnt or, where it is there already, read."""
+    """Return the model of each stage, trained or loaded from an earlier run."""
     common: dict[str, Any] = {"latent_dim": LATENT, "binarize": True, "validation_fraction": 0.0,
                               "seed": options.seed}  # fmt: skip
     encoder: nn.Module = network(784, 2 * LATENT)
@@ -144,7 +144,7 @@ def trained(options: Options, images: Tensor, folder: Path) -> dict[str, VAE]:
 
 
 def scored(model: VAE, images: Tensor, options: Options) -> dict[str, float]:
-    """Nats per image: the bound, and the estimate of the negative log-likelihood."""
+    """Return nats per image: the bound, and the estimated negative log-likelihood."""
     some = images[: options.exact]
     every = _log_prob(model, images, 100)
     few, many = every[: len(some)], _log_prob(model, some, options.draws)
@@ -165,7 +165,7 @@ def _log_prob(model: VAE, images: Tensor, draws: int) -> Tensor:
 
 
 def picture(model: VAE) -> Any:
-    """New images: the probability of every pixel at draws of the latent."""
+    """Draw new images: the probability of every pixel for draws of the latent."""
     from matplotlib.figure import Figure
 
     net = model.to_module()
@@ -181,7 +181,7 @@ def picture(model: VAE) -> Any:
 
 
 def main(argv: Sequence[str] | None = None) -> Path:
-    """Train, estimate, compare."""
+    """Train, estimate and compare."""
     options = parse(Options, STUDY, argv)
     record = RunRecord(STUDY, seeds=[options.seed], settings=settings(options), argv=argv)
     data = mnist()
