@@ -11,6 +11,7 @@ import torch.distributions as dist
 
 from tractable.likelihoods import (
     Bernoulli,
+    FromDistribution,
     HeteroscedasticNormal,
     Joint,
     Laplace,
@@ -316,3 +317,20 @@ def test_parts_side_by_side():
     got = p.log_prob(y)
     assert got[0] == count.log_prob(torch.ones(3, 1))[0]
     assert got[1] == p.parts[0].log_prob(torch.zeros(3, 1))[1]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_many_targets_of_two_outputs_have_quantiles_of_samples(seed, monkeypatch):
+    """A root of the distribution function would take half a second for each target."""
+    likelihood = FromDistribution(lambda z: dist.Gamma(z[..., 0].exp(), z[..., 1].exp()), outputs=2)
+    generator = torch.Generator().manual_seed(seed)
+    mean = torch.randn(200, 2, generator=generator, dtype=torch.float64)
+    variance = torch.rand(200, 2, generator=generator, dtype=torch.float64)
+    many, few = likelihood.predictive(mean, variance), likelihood.predictive(mean[:2], variance[:2])
+    with monkeypatch.context() as patch:
+        patch.setattr(type(many), "_share", None)  # calling it fails
+        found = {q: many.quantile(q) for q in (0.05, 0.5, 0.95)}
+    for q, value in found.items():
+        error = 5 * (q * (1 - q) / 4096) ** 0.5
+        assert float((few.cdf(value[:2]) - q).abs().max()) < error
+    assert torch.allclose(few.cdf(few.quantile(0.05)), torch.tensor(0.05).double(), atol=1e-6)

@@ -28,6 +28,9 @@ Factory = Callable[[Tensor], Distribution]
 
 _NEWTON = 25
 _GRIDS = ((8.0, 25), (6.0, 25), (8.0, 45))  # reach and nodes along each of two outputs
+# Targets with two outputs each, above which quantiles are those of samples: a root of their
+# distribution function takes about half a second for each target.
+_MAX_ROOTS = 64
 _MIN_CURVATURE = 0.05
 _NEVER = -1e300
 _STEEP = 1e100  # steeper than this an output has no weight
@@ -244,7 +247,8 @@ class FromDistribution(Likelihood):
         Exact: density, distribution function and samples.
 
         Approximate: mean and variance, by 61 nodes, or 19 for each of two outputs; quantiles, of
-        samples where the distribution has no distribution function.
+        4,096 samples where the distribution has no distribution function, or where more than 64
+        targets have two outputs each.
         """
         now, dtype = copy.copy(self), mean.dtype
         z, weight = quadrature.prior_nodes(mean, variance)
@@ -263,6 +267,7 @@ class FromDistribution(Likelihood):
             partial(_density, now, *moments),
             partial(marginal.sample, self.conditional, *moments),
             partial(_cumulative, now, *moments) if has_cdf else None,
+            max_roots=math.inf if self.outputs == 1 else _MAX_ROOTS,
         )
         return DistributionMixturePredictive(self.conditional(z), weight, exact=exact, dtype=dtype)
 

@@ -35,6 +35,8 @@ class ExactMixtureFunctions:
         mean: mean of each number.
         epistemic: variance of the expected number.
         aleatoric: expected variance of the number.
+        max_roots: largest number of targets for which quantiles are roots of ``cdf``; quantiles of
+            more targets are those of samples (default: any number).
     """
 
     log_prob: Callable[[Tensor], Tensor]
@@ -43,6 +45,7 @@ class ExactMixtureFunctions:
     mean: Tensor | None = None
     epistemic: Tensor | None = None
     aleatoric: Tensor | None = None
+    max_roots: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -233,9 +236,15 @@ class DistributionMixturePredictive(SampledQuantiles):
         return support is not None and bool(support.is_discrete)
 
     def quantile(self, q: float) -> Tensor:
-        """Return the root of the distribution function; without one, a quantile of samples."""
+        """Return the root of the distribution function; without one, a quantile of samples.
+
+        A distribution function of two outputs is an integral over both, which takes milliseconds
+        for one number. More than 64 such targets have quantiles of 4,096 samples, whose
+        probabilities have a standard error of at most 0.008.
+        """
         root_finding.check_probability(q)
-        if not self.has_cdf:
+        is_slow = self.exact is not None and self.center.numel() > self.exact.max_roots
+        if is_slow or not self.has_cdf:
             return self.quantile_of_samples(q)
         center, std = self.center, self._total.sqrt()
         share = torch.where(self._falling.expand_as(center), 1 - q, torch.full_like(center, q))
