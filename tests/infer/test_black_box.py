@@ -53,7 +53,7 @@ def test_bad_input():
     with pytest.raises(ValueError, match="n_initial must be at least 1"):
         BlackBoxOptimizer([(0, 1)], n_initial=0)
     search = BlackBoxOptimizer([(0, 1)])
-    with pytest.raises(ValueError, match="no value was told"):
+    with pytest.raises(ValueError, match="there is no value yet"):
         _ = search.best_value
     with pytest.raises(ValueError, match="finite number"):
         search.tell([0.5], float("nan"))

@@ -33,7 +33,11 @@ class Budget:
         check_norm(self.norm)
 
     def project(self, change: Tensor) -> Tensor:
-        """Return the nearest perturbation within the budget."""
+        """Return the nearest perturbation within the budget.
+
+        Args:
+            change: perturbations, ``[n, ...]``.
+        """
         if self.norm == "inf":
             return change.clamp(-self.size, self.size)
         return shortened(change, self.size)

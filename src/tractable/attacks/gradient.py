@@ -164,10 +164,17 @@ def loss_gradient(
 ) -> Tensor:
     """Return minus ``learner.log_prob_gradient``; for TAGI the variances of the units are held
     fixed.
+
+    Args:
+        learner: the attacked learner.
+        x: checked inputs, ``[n, ...]``.
+        y: checked targets, ``[n, ...]``.
+        batch_size: rows computed at once.
+        **options: options of ``log_prob_gradient``.
     """
     parts = []
-    for rows, seen in zip(x.split(batch_size), y.split(batch_size), strict=True):
-        parts.append(-learner.log_prob_gradient(rows, seen, **options))
+    for rows, targets in zip(x.split(batch_size), y.split(batch_size), strict=True):
+        parts.append(-learner.log_prob_gradient(rows, targets, **options))
     return torch.cat(parts)
 
 

@@ -54,7 +54,7 @@ class AttackResult:
     Attributes:
         images: the adversarial images, with what is left of the prior's variance.
         target: the label that was observed (untargeted: in the last iteration).
-        labels: what the network says of ``images.loc``.
+        labels: labels that the network predicts for ``images.loc``.
         success: targeted: ``labels`` is the target; untargeted: it is not the label before.
         steps: iterations used.
         linf: largest change of a pixel, in pixel units.
@@ -89,12 +89,12 @@ def tagi_attack(
     Args:
         model: a fitted ``TAGI`` model with a ``Categorical`` likelihood.
         images: one row per image, as the network takes them.
-        target: the label wanted for each image, or one for all; None: any wrong one.
+        target: the target label of each image, or one for all; None: any wrong one.
         input_std: standard deviation of the prior on each pixel, in pixel units.
         steps: most iterations to make.
         bounds: lowest and highest valid value of ``images``; results are clamped to it.
         budget: a ``Budget``, or a number for the L-infinity norm.
-        label: the true labels, for an untargeted attack; by default what the network says.
+        label: the true labels, for an untargeted attack; by default the predicted ones.
         noise_std: noise with which the label is observed, for models with a normal link; by
             default 0.1 times the noise the model was trained with.
         pixel_scale: pixel units per unit of ``images`` (the scale by which pixels were divided,

@@ -1,6 +1,6 @@
-"""Optimising a function that is expensive to call: ask for a point, tell its value.
+"""Optimization of a function that is expensive to call: ask for a point, tell its value.
 
-The function is learnt by TAGI from all values told.  The next point comes from inference plus
+TAGI learns the function from all values so far.  The next point comes from inference plus
 posterior sampling: ``optimize`` (eq. 4) walks from many starting points to the optima the model
 knows of, the places found and points scattered around the best ones are the candidates, and one
 draw of the weights from the posterior (Thompson sampling) chooses among them.
@@ -36,7 +36,7 @@ class BlackBoxOptimizer:
             default two for each input, at least five and at most ten.
         hidden_size: units of each of the two hidden layers.
         noise_std: standard deviation of the noise of the model, in units of the normal scores.
-        epochs: how often to learn every value told, each time the model is learnt.
+        epochs: number of passes over all values each time that the model is fitted.
         seed: seed of the random number generator for all that is drawn.
 
     >>> search = BlackBoxOptimizer([(-1, 1)], n_initial=3)
@@ -96,7 +96,12 @@ class BlackBoxOptimizer:
         return (self.low + (unit + 1) / 2 * (self.high - self.low)).numpy()
 
     def tell(self, x: Any, value: float) -> None:
-        """Add the value of the function at ``x``, which may be any point within the bounds."""
+        """Add a value of the function.
+
+        Args:
+            x: any point within the bounds, ``[inputs]``.
+            value: value of the function at ``x``, finite.
+        """
         point = torch.as_tensor(np.asarray(x, dtype=np.float64)).reshape(-1)
         if point.shape != self.low.shape:
             raise ValueError(f"a point has {len(self.low)} inputs, got {len(point)}")
@@ -127,7 +132,7 @@ class BlackBoxOptimizer:
 
     def _best(self) -> int:
         if not self._y:
-            raise ValueError("no value was told yet")
+            raise ValueError("there is no value yet: pass one with tell(x, value)")
         return int(np.argmax(self._y) if self.maximize else np.argmin(self._y))
 
     # --- proposing -----------------------------------------------------------------------
@@ -157,7 +162,7 @@ class BlackBoxOptimizer:
         sizes = (self.hidden_size, self.hidden_size)
         net = mlp(x.shape[1], sizes, 1, first_activation="tanh")
         seed = int(torch.randint(2**31, (1,), generator=self.generator))
-        # Told values are exact: none is an outlier, and the steps need no limit.
+        # Values are exact: none is an outlier, and the steps need no limit.
         model = TAGI(net, Normal(self.noise_std), dtype=torch.float32, seed=seed, robust=False)
         return model.fit(
             x,

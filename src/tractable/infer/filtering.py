@@ -6,7 +6,7 @@ the state after the last step, conditioned on the observation, is carried on.
 
 Exact: one unit, linear where it is, given the weights: then ``Filter`` is the Kalman filter.
 Approximate: units of a state count as independent of each other, of the weights, and of the state
-before; with several units that hear of one observation the gain of
+before; with several units that receive messages of one observation the gain of
 ``tractable.infer.message_passing`` damps the step.
 """
 

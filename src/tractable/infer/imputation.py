@@ -23,7 +23,7 @@ class Completes(Protocol):
 
 
 class ModelOfRows(Protocol):
-    """A model of ``tractable.generative``, as far as this room needs to know it."""
+    """A model of ``tractable.generative``, with the methods that are used here."""
 
     def predict(self, context: Any = None, **options: Any) -> Any:
         """The distribution of a row, given a context if it was fitted with one."""

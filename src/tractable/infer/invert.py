@@ -33,7 +33,7 @@ class Inversion:
 
     Attributes:
         input: the inferred inputs, one row per observation.
-        output: what the model predicts there (``output.log_prob(y)`` says how well it fits).
+        output: what the model predicts there (``output.log_prob(y)`` measures the fit).
         converged: for each row, whether the mean stood still.
         steps: for each row, the iterations used.
     """

@@ -151,7 +151,15 @@ def optimize(
 def infer_optimum(
     model: TAGI, location: Gaussian, maximize: bool | None = True, *, output: int = 0
 ) -> Gaussian:
-    """Make one iteration of eq. (3) or (4): line 10 of algorithm 1, between two model updates."""
+    """Make one iteration of eq. (3) or (4): line 10 of algorithm 1, between two model updates.
+
+    Args:
+        model: a fitted ``TAGI`` model.
+        location: Gaussian over the inputs, ``[n, inputs]``.
+        maximize: whether to look for a maximum (True), a minimum (False), or any point where the
+            derivative is zero (None).
+        output: index of the output to optimize.
+    """
     model = message_passing.trained(model)
     net, state = _smooth(model), message_passing.prior(model, location)
     return _infer(net, state, maximize, output, None, min_step=0.0, max_step=math.inf)

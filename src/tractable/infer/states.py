@@ -5,9 +5,9 @@ Messages from the observation run back through the network (section 2 of Nguyen 
 moments ``mu`` and ``var`` becomes ``mu + var d_mu`` and ``var + var^2 d_var``, both messages
 first scaled by the gain of ``tractable.infer.message_passing``.
 
-A recurrent layer (``nn.RNN``, ``nn.GRU``, ``nn.LSTM``) has a state at every step, which hears what
-later steps say.  Where every step is observed (``likelihoods.PerStep``) they are smoothed, see
-``tractable.infer.smoothing``.
+A recurrent layer (``nn.RNN``, ``nn.GRU``, ``nn.LSTM``) has a state at every step, which receives
+messages from later steps.  Where every step is observed (``likelihoods.PerStep``) they are
+smoothed, see ``tractable.infer.smoothing``.
 
 Exact: chains of linear layers that are one unit wide (then it is the Kalman smoother), and one
 output that is linear in the state, to the rounding of the prior: a posterior variance below about

@@ -42,7 +42,7 @@ def write(path: str | Path, tensors: Mapping[str, Tensor], header: Header) -> No
     if len(sealed) > LONGEST_HEADER:
         raise ValueError(
             f"cannot save {Path(path).name}: what is not a tensor (history, records of episodes) "
-            f"takes {len(sealed)} characters, and a file has room for {LONGEST_HEADER}"
+            f"takes {len(sealed)} characters; a file holds at most {LONGEST_HEADER}"
         )
     write_bytes(path, save(plain, {"tractable": sealed}))
 

@@ -37,7 +37,7 @@ def check_numbers(tensors: Mapping[str, Tensor], domains: Mapping[str, Domain]) 
     """Raise an error for invalid numbers: NaN, infinite, or negative where that is impossible.
 
     Args:
-        tensors: by name; the word before the first ``/`` says what they are.
+        tensors: by name; the word before the first ``/`` is their kind.
         domains: domain of each first word; ``"check_finite"`` for those that are not in it.
     """
     for name, tensor in tensors.items():
@@ -108,7 +108,7 @@ _NUMBERS = (bool, int, float)
 def require_at_most(value: Any, limit: int, what: str) -> int:
     """Return an integer, or raise an error unless it is between 0 and ``limit``."""
     if not 0 <= require_type(value, int, what) <= limit:
-        raise InvalidModelFile(f"{what} in the file is {value}, and there is room for {limit}")
+        raise InvalidModelFile(f"{what} in the file is {value}, expected at most {limit}")
     return int(value)
 
 

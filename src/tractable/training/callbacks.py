@@ -47,7 +47,11 @@ class EarlyStopping:
         return self.stops(learner.history)
 
     def stops(self, history: list[EpochRecord]) -> bool:
-        """Return whether to stop, given the history alone, so that a resumed run stops alike."""
+        """Return whether to stop, given the history alone, so that a resumed run stops alike.
+
+        Args:
+            history: records of all epochs so far.
+        """
         values = [r.get(self.monitor, math.inf) for r in history]
         best = min(range(len(values)), key=values.__getitem__)
         return len(values) - 1 - best >= self.patience

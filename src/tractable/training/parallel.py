@@ -106,7 +106,7 @@ def _in_threads(
         }
         try:
             while futures:
-                # A time limit, so that the main thread hears Ctrl-C.
+                # A time limit, so that the main thread receives Ctrl-C.
                 finished, futures = wait(futures, timeout=0.1, return_when=FIRST_EXCEPTION)
                 for future in finished:
                     future.result()

@@ -35,7 +35,11 @@ class Progress:
         return self
 
     def advance(self, batches: int = 1) -> None:
-        """Count finished batches; the bar is redrawn a few times per second."""
+        """Count finished batches; the bar is redrawn a few times per second.
+
+        Args:
+            batches: number of batches finished since the last call.
+        """
         if self._bar is None:
             return
         self._pending += batches
@@ -45,7 +49,11 @@ class Progress:
             self._pending, self._last = 0, now
 
     def report(self, record: dict[str, float]) -> None:
-        """Show the metrics of an epoch."""
+        """Show the metrics of an epoch.
+
+        Args:
+            record: metrics by name.
+        """
         if not self.show:
             return
         metrics = "  ".join(f"{k} {v:.4g}" for k, v in record.items())
