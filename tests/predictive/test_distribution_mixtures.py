@@ -324,8 +324,8 @@ def test_many_targets_of_two_outputs_have_quantiles_of_samples(seed, monkeypatch
     """A root of the distribution function would take half a second for each target."""
     likelihood = FromDistribution(lambda z: dist.Gamma(z[..., 0].exp(), z[..., 1].exp()), outputs=2)
     generator = torch.Generator().manual_seed(seed)
-    mean = torch.randn(200, 2, generator=generator, dtype=torch.float64)
-    variance = torch.rand(200, 2, generator=generator, dtype=torch.float64)
+    mean = 1 + 0.5 * torch.randn(200, 2, generator=generator, dtype=torch.float64)
+    variance = 0.3 * torch.rand(200, 2, generator=generator, dtype=torch.float64)
     many, few = likelihood.predictive(mean, variance), likelihood.predictive(mean[:2], variance[:2])
     with monkeypatch.context() as patch:
         patch.setattr(type(many), "_share", None)  # calling it fails
