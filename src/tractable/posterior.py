@@ -342,7 +342,7 @@ def _unit_variance(scheme: Scheme, fan_in: int, fan_out: int) -> float:
 
 
 def is_scale(net: nn.Module, name: str) -> bool:
-    """Return whether a parameter is a scale or offset, as of normalization layers."""
+    """Return whether a parameter is a scale or offset, such as those of normalization layers."""
     return _fans(net, name) is None
 
 

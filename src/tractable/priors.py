@@ -167,7 +167,7 @@ class NormalEach(Prior):
 
     def _like(self, w: Tensor) -> tuple[Tensor, Tensor]:
         if w.shape != self.mean.shape:
-            raise ValueError(f"the prior is of {len(self.mean)} weights, not of {w.numel()}")
+            raise ValueError(f"the prior has {len(self.mean)} weights, the network {w.numel()}")
         if self.mean.dtype != w.dtype or self.mean.device != w.device:
             self.mean, self.sigma = self.mean.to(w), self.sigma.to(w)
         return self.mean, self.sigma

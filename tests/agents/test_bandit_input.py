@@ -95,5 +95,7 @@ def test_learn_refuses_invalid_arguments():
         agent().learn(Toss(), 0)
     many = Toss()
     many.action_space = spaces.Discrete(3)
-    with pytest.raises(ValueError, match=r"the agent has 2 actions, the environment Discrete\(3\)"):
+    with pytest.raises(
+        ValueError, match=r"the agent has 2 actions, the environment has Discrete\(3\)"
+    ):
         agent().learn(many, 5)

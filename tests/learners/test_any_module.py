@@ -169,7 +169,7 @@ def test_an_output_that_is_not_there_is_named():
         tr.Backprop(net, tr.likelihoods.Normal(0.5)).update(x, y)
     with pytest.raises(TypeError, match="must return a tensor, got str"):
         tr.Backprop(Heads(lambda a, b, x: "no"), tr.likelihoods.Normal(0.5)).update(x, y)
-    with pytest.raises(ValueError, match="names no output"):
+    with pytest.raises(ValueError, match="key is an empty list"):
         tr.Output(nn.Linear(2, 1), [])
 
 

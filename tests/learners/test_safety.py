@@ -100,7 +100,7 @@ def small_model(**options) -> tr.TAGI:
         ),
         (torch.ones(2, 2), torch.tensor([1.0, torch.inf]), "targets have 1 NaN"),
         (torch.ones(2, 3), torch.ones(2), r"cannot process inputs of shape \(2, 3\)"),
-        (torch.ones(2, 2), torch.ones(3), "inputs have 2 rows and targets 3"),
+        (torch.ones(2, 2), torch.ones(3), "inputs have 2 rows and targets have 3"),
         (torch.ones(0, 2), torch.ones(0), "at least one row"),
         (torch.ones(2, 2, dtype=torch.complex64), torch.ones(2), "real numbers"),
         (torch.full((2, 2), 1e30), torch.ones(2), "not finite"),

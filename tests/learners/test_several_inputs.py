@@ -190,7 +190,7 @@ def test_what_does_not_fit_is_refused(make):
     before = model.state_dict()
     with pytest.raises(tr.errors.InvalidInput, match="same number of rows"):
         model.update((a, b[:5]), y)
-    with pytest.raises(tr.errors.InvalidInput, match="inputs have 24 rows and targets 5"):
+    with pytest.raises(tr.errors.InvalidInput, match="inputs have 24 rows and targets have 5"):
         model.update((a, b), y[:5])
     with pytest.raises(tr.errors.InvalidInput, match=r"shape \(24, 1\), \(24, 1\)"):
         model.update((a, a), y)

@@ -363,7 +363,7 @@ def test_a_file_holds_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
-        ({"reinit": ["4"]}, ValueError, "goes with init='net'"),
+        ({"reinit": ["4"]}, ValueError, "requires init='net'"),
         ({"init": "net", "reinit": "4"}, TypeError, "list of names"),
         ({"init": "net", "reinit": ["head"]}, ValueError, "no such module"),
         ({"init": "own"}, ValueError, "init must be one of"),

@@ -73,7 +73,7 @@ class Critic:
         return np.inf if isinstance(self.learner, TAGI) else _UNOBSERVED_VARIANCE
 
     def values(self) -> ValueFunction:
-        """Return the current value function; later training may or may not change it."""
+        """Return the current value function, which may share its weights with the critic."""
         return value_function(self.learner)
 
     def next_values(self) -> ValueFunction:

@@ -167,7 +167,7 @@ class MDP:
         return self.q(torch.where(self.terminal_states, torch.zeros_like(best), best))
 
     def greedy_policy(self, values: Any) -> Tensor:
-        """Return the best action of each state, given values (E 19.12); the first one of ties."""
+        """Return the best action of each state for given values (E 19.12), the first in a tie."""
         q = self.q(values)
         return (q >= q.amax(1, keepdim=True) - 1e-12 * (1 + q.abs().amax())).int().argmax(1)
 

@@ -120,7 +120,7 @@ def tagi_attack(
         budget = Budget(float(budget))
     x = single_input(model.checks.format.inputs(images), "an attack")
     if isinstance(x, Gaussian):
-        raise TypeError("images are tensors: the prior's standard deviation is input_std")
+        raise TypeError("images must be a tensor: pass the standard deviation as input_std")
     pixel = torch.as_tensor(pixel_scale, dtype=x.dtype, device=x.device)
     low_high = valid_range(bounds, x, "bounds")
     observed_by = _observed_by(likelihood, noise_std)

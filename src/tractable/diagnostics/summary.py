@@ -46,7 +46,7 @@ class LayerSummary:
         n_parameters: number of parameters.
         receptive_field: one number for each spatial dimension; None if unknown.
         output_std: standard deviation of the output over rows and units.
-        output_gradient_std: standard deviation of the gradient with respect to the output.
+        output_gradient_std: standard deviation of the loss gradient with respect to the output.
         dead_fraction: fraction of an activation's units that are constant for all rows; None for
             other layers.
         snr: median signal-to-noise ratio ``|mean| / std`` of the weights; None without variances.

@@ -99,7 +99,7 @@ class ForecastErrors:
         return found
 
     def variance(self, factors: Array) -> Array:
-        """Return the forecast variance with these factors on the noise."""
+        """Return the forecast variance when the noise variance is multiplied by ``factors``."""
         variance: Array = self.epistemic + factors.astype(np.float32) * self.aleatoric
         return variance
 

@@ -112,7 +112,7 @@ def check_covariates(covariates: Array, n_fitted: int, what: str) -> None:
 
 
 def check_panel(panel: Panel, state: ForecasterState) -> None:
-    """Raise unless a panel has the series, covariates and time step of the fit."""
+    """Raise an error unless a panel has the series, covariates and time step of the fit."""
     given, fitted = panel.series_names, state.series_names
     if len(given) != len(fitted):
         other = sorted(set(given) ^ set(fitted))

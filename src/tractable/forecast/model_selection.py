@@ -125,14 +125,14 @@ class TimeSplits:
         return np.arange(params.lags - 1, last - 1)
 
     def validation_origins(self, params: HyperParameters, split: TimeSplit) -> Origins:
-        """Return the origins of validation windows."""
+        """Return the forecast origins that are used for validation."""
         horizon = self.config.horizon
         incomplete = self.short or split.last - split.first < horizon
         n_known = 1 if incomplete else horizon
         return np.arange(max(split.first, params.lags) - 1, split.last - n_known)
 
     def all_validation_origins(self, params: HyperParameters, split: TimeSplit) -> Origins:
-        """Return the origins of validation windows, including those with unknown later steps."""
+        """Return all forecast origins for validation, also those whose last targets are unknown."""
         return np.arange(max(split.first, params.lags) - 1, split.last - 1)
 
     def has_training_windows(self, params: HyperParameters) -> bool:

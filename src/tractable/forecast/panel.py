@@ -112,7 +112,7 @@ def read_panel(
 
 
 def is_dataframe(given: Any) -> bool:
-    """Return whether an object has columns and an index, as a data frame has."""
+    """Return whether an object is like a data frame: whether it has columns and an index."""
     return hasattr(given, "columns") and hasattr(given, "index")
 
 

@@ -103,7 +103,7 @@ def one_step_forecasts(
 
 
 def scaled_history(state: ForecasterState, panel: Panel) -> History:
-    """Return a panel with the scaling of the fit."""
+    """Return a panel as a history, scaled by the scalers of the fit."""
     return History.from_observed(
         state.scaler.scaled(panel.values),
         state.future_scaler.scaled(panel.future_covariates),

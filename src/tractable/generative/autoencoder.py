@@ -107,7 +107,7 @@ class Autoencoder(nn.Module):
             nn.init.zeros_(self.log_noise)
 
     def forward(self, x: Tensor, context: Tensor | None = None) -> Tensor:
-        """Return the bound of each row's log density, ``[rows, 1]``."""
+        """Return a lower bound (ELBO) of each row's log density, ``[rows, 1]``."""
         if self.binarize:
             x = sample_bernoulli(x)
         bound = self.elbo if self.objective == "elbo" else self.iwae

@@ -192,7 +192,8 @@ def as_matrix(
     x = as_tensor(given, what)
     if x.is_complex() or x.ndim == 0 or x.numel() == 0:
         raise InvalidInput(
-            f"{what} must be real numbers, at least one row: got {x.dtype}, {tuple(x.shape)}"
+            f"{what} must be real numbers with at least one row, "
+            f"got dtype {x.dtype} and shape {tuple(x.shape)}"
         )
     x = x.to("cpu", dtype)
     if x.ndim == 1:

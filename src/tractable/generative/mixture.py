@@ -358,7 +358,9 @@ def _checked(mixture: MixtureParams, columns: int, n_estimators: int) -> Mixture
         raise InvalidModelFile(f"{number} components are not divisible among {n_estimators}")
     sums = weights.reshape(n_estimators, -1).sum(1) * n_estimators
     if bool((weights < 0).any()) or float((sums - 1).abs().max()) > 1e-6:
-        raise InvalidModelFile("the weights of a mixture must be probabilities")
+        raise InvalidModelFile(
+            "the weights of a mixture must be probabilities: not negative, with sum 1"
+        )
     if covariances.dtype != torch.float64 or bool(torch.linalg.cholesky_ex(covariances)[1].any()):
         raise InvalidModelFile("the covariances of a mixture must be positive definite")
     return mixture

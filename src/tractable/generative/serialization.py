@@ -181,7 +181,9 @@ def _held_out_rows(
 
 def _check_table(table: Tensor, columns: int, dtype: torch.dtype, what: str) -> None:
     if table.dtype != dtype:
-        raise InvalidModelFile(f"held-out {what} in the file are {table.dtype}, expected {dtype}")
+        raise InvalidModelFile(
+            f"held-out {what} in the file have dtype {table.dtype}, expected {dtype}"
+        )
     if table.ndim != 2 or table.shape[1] != columns or not bool(table.isfinite().all()):
         raise InvalidModelFile(f"held-out {what} in the file are not a table of finite numbers")
 

@@ -13,7 +13,7 @@ from tractable.errors import InvalidInput
 
 
 class EdgeWeights(NamedTuple):
-    """Weights of the messages and of the nodes' own features.
+    """Weights for aggregation: of the neighbors' features and of each node's own features.
 
     Attributes:
         messages: weight of each message, ``[messages]``.

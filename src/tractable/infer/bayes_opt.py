@@ -104,7 +104,7 @@ class BlackBoxOptimizer:
         """
         point = torch.as_tensor(np.asarray(x, dtype=np.float64)).reshape(-1)
         if point.shape != self.low.shape:
-            raise ValueError(f"a point has {len(self.low)} inputs, got {len(point)}")
+            raise ValueError(f"x must have {len(self.low)} coordinates, got {len(point)}")
         if not bool(((point >= self.low) & (point <= self.high)).all()):
             raise ValueError(f"{point.tolist()} lies outside the bounds")
         number = float(value)

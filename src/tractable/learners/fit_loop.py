@@ -66,7 +66,7 @@ class FitRun:
         return None
 
     def to_header(self) -> dict[str, Any]:
-        """Return the run as JSON values."""
+        """Return the progress and settings of the fit as JSON values."""
         if not self.epochs:
             return {"epoch": self.epoch, "scale": self.scale, "plan": None}
         plan = {k: v for k, v in asdict(self).items() if k not in ("epoch", "scale")}

@@ -48,8 +48,8 @@ class InputChecks:
         x, targets = self.inputs(X), self.format.targets(y)
         if targets.shape[:1] != (len(x),):
             raise InvalidInput(
-                f"inputs have {len(x)} rows and targets "
-                f"{targets.shape[0] if targets.ndim else 'none'}"
+                f"inputs have {len(x)} rows and targets have "
+                f"{targets.shape[0] if targets.ndim else 'none'}: numbers of rows must be equal"
             )
         outputs = self.output_shape(x)
         checked = self.learner.state.likelihood.check_targets(targets, outputs)

@@ -82,7 +82,7 @@ class Coverage:
 
     @property
     def complete(self) -> bool:
-        """Whether every function has a rule, and messages reach every parameter."""
+        """Whether every function has a moment rule, and messages reach every parameter."""
         return not self.missing and not self.unreached
 
     def __bool__(self) -> bool:

@@ -94,7 +94,7 @@ class Likelihood(Noise, ABC):
 
     @abstractmethod
     def conditional(self, z: Tensor) -> Distribution:
-        """Return the distribution of the targets of known outputs, as predictions use it."""
+        """Return the distribution of the targets given the outputs."""
 
     def log_prob(self, y: Tensor, z: Tensor) -> Tensor:
         """Return ``log p(y|z)`` of each row, which the gradient-based learners maximize."""
@@ -182,9 +182,9 @@ class Likelihood(Noise, ABC):
         weight: Tensor | None = None,
         memory_rows: float | None = None,
     ) -> Messages:
-        """Return the messages of a batch and the new noise, as the learners use them.
+        """Return the messages of a batch and the updated noise, as used by learners.
 
-        The messages of any likelihood leave every output some variance.
+        The messages are limited so that the variance of every output remains positive.
 
         Args:
             y: targets.

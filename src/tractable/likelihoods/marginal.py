@@ -100,7 +100,7 @@ def _fall(share: Share, found: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def cumulative(conditional: Conditional, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-    """Return ``P(Y <= y)`` of every number, with one output for each.
+    """Return ``P(Y <= y)`` of every target; each target has one output.
 
     Args:
         conditional: distribution of the numbers, given their outputs.
@@ -196,7 +196,7 @@ def sample(
     n: int,
     generator: torch.Generator | None,
 ) -> Tensor:
-    """Return ``n`` targets: outputs are sampled, then targets given them."""
+    """Return ``n`` samples of the targets: sample outputs, then targets given the outputs."""
     std, found = variance.sqrt(), []
     for few in chunk_sizes(n, mean.numel()):
         scores = torch.randn(few, *mean.shape, generator=generator, dtype=mean.dtype)

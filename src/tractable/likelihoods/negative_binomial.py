@@ -23,10 +23,10 @@ _FALL = 30.0
 
 
 class NegativeBinomial(Univariate, OnlineEM):
-    """Counts of mean ``m = exp(z)`` and variance ``m + m^2 / total_count``, one output for each.
+    """Counts of mean ``m = exp(z)`` and variance ``m + m^2 / total_count``, one output per count.
 
-    A Poisson count whose rate is multiplied by a Gamma variable of mean 1: the smaller
-    ``total_count``, the more it scatters; without end it is ``Poisson``.
+    A Poisson count whose rate is multiplied by a Gamma variable of mean 1. A smaller
+    ``total_count`` means more variance; its limit at infinity is ``Poisson``.
 
     Exact: the evidence, to ten digits by quadrature; the expected statistic of the total count.
 

@@ -251,7 +251,7 @@ class Normal(Likelihood):
     # --- held-out rows ---------------------------------------------------------------------
 
     def held_out_scale(self, held_out: list[HeldOut], *, outliers: bool = False) -> float:
-        """Return the factor of maximum held-out likelihood, of 401 in steps of 2.5 %."""
+        """Return the noise factor of largest held-out likelihood, of 401 that are 2.5 % apart."""
         squares, variances, noises = [], [], []
         for likelihood, y, mean, var in held_out:
             noise = require_type(likelihood, Normal).noise_mean.expand_as(mean)

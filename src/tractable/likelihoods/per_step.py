@@ -195,7 +195,7 @@ class PerStep(Composite):
         self.part.m_step(statistics)
 
     def held_out_scale(self, held_out: list[HeldOut], *, outliers: bool = False) -> float:
-        """Return the factor of maximum held-out likelihood of the observed steps."""
+        """Return the noise factor that maximizes the held-out likelihood of the observed steps."""
         found: list[HeldOut] = []
         for likelihood, y, mean, variance in held_out:
             part = require_type(likelihood, PerStep).part

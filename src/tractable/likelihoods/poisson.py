@@ -27,7 +27,7 @@ _FALL = 30.0
 
 
 class Poisson(Univariate):
-    """``y ~ Poisson(exp(z))``: counts 0, 1, 2, ..., one output for each.
+    """``y ~ Poisson(exp(z))``: counts 0, 1, 2, ..., one output per count.
 
     Exact: the evidence, to ten digits by quadrature; ``log y!`` is exact.
 
@@ -104,7 +104,10 @@ class Poisson(Univariate):
         return y
 
     def standardized_posterior_mode(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """Return the peak; for a log rate ``u = log(variance e^z)`` solves ``e^u + u = a``."""
+        """Return the posterior mode; for a log rate, by Newton's method.
+
+        With ``u = log(variance e^z)`` the equation is ``e^u + u = a``.
+        """
         if self.link == "softplus":
             return super().standardized_posterior_mode(y, mean, variance)
         v = variance.clamp_min(_MIN_VARIANCE)

@@ -58,11 +58,11 @@ class Univariate(Likelihood):
         return first.detach(), second
 
     def initial_posterior_mode(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """Return where the search for the peak of density times Gaussian starts, as an output."""
+        """Return the start of the search for the posterior mode of each output."""
         return mean
 
     def standardized_posterior_mode(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """Return the peak of density times Gaussian, in standard deviations from the mean."""
+        """Return the posterior mode of each output, in standard deviations from its mean."""
         start = self.initial_posterior_mode(y, mean, variance)
         return quadrature.find_peak(partial(self.derivatives, y), mean, variance, start)
 

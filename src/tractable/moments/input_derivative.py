@@ -74,18 +74,18 @@ class ActivationMoments:
 
     @property
     def slope(self) -> Tensor:
-        """E[phi'(z)] (40); if it is constant, the Jacobian itself."""
+        """Expected slope of the activation, E[phi'(z)] (40); if constant, the Jacobian."""
         return self.jacobian if self.linear is None else self.jacobian - self.variance
 
     @property
     def slope_variance(self) -> Tensor | None:
-        """The variance of phi'(z) (41), or None if it is zero."""
+        """Variance of the slope phi'(z) of the activation (41); None if it is zero."""
         g = self.bend
         return None if g is None else g.square_().add_(self.variance, alpha=2).mul_(self.variance)
 
     @property
     def second(self) -> Tensor | None:
-        """E[phi''(z)], or None if it is zero."""
+        """Expected second derivative of the activation, E[phi''(z)]; None if it is zero."""
         g = self.bend
         return None if g is None else g.mul_(self.jacobian - 3 * self.variance)
 

@@ -110,7 +110,7 @@ def proportional(value: Tensor, source: Tensor) -> Tensor:
 
 
 def sampled(x: Tensor, dims: tuple[int, ...]) -> Tensor:
-    """Return about 30 positions, evenly spaced: enough for a mean of variances, at a small cost."""
+    """Return about 30 evenly spaced positions, for an inexpensive estimate of a mean variance."""
     n_sampled = _SAMPLED[min(len(dims), len(_SAMPLED)) - 1]
     index: list[Any] = [slice(None)] * x.ndim
     for dim in dims:

@@ -131,10 +131,10 @@ def _same(given: Any, again: Any, what: str) -> None:
     if isinstance(given, dict) and isinstance(again, dict):
         for key, value in given.items():
             if key not in again:
-                raise InvalidModelFile(f"{what} of the file has {key!r}, which means nothing here")
+                raise InvalidModelFile(f"{what} of the file has the unknown key {key!r}")
             _same(value, again[key], f"{key!r} in {what}")
     elif json.dumps(given) != json.dumps(again):  # so that true is not 1, and NaN is NaN
-        raise InvalidModelFile(f"{what} of the file is {given!r:.80}, which is not as it is saved")
+        raise InvalidModelFile(f"{what} of the file is {given!r:.80}, which is not a saved form")
 
 
 def _leaves(value: Any) -> Iterator[Any]:

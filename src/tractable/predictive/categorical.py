@@ -56,7 +56,7 @@ class CategoricalPredictive(Predictive):
 
     @property
     def variance(self) -> Tensor:
-        """``p (1 - p)``."""
+        """Variance ``p (1 - p)`` of the indicator of each class; when binary, of class 1."""
         return self.mean * (1 - self.mean)
 
     @property
@@ -109,7 +109,7 @@ class CategoricalPredictive(Predictive):
         return (self.probabilities * (levels <= y)).sum(-1)
 
     def quantile(self, q: float) -> Tensor:
-        """Return the lowest level with a cumulative probability of ``q``, for ordered classes."""
+        """Return the lowest class with a cumulative probability of at least ``q``, if ordered."""
         if not self.ordered:
             return super().quantile(q)
         check_probability(q)

@@ -82,7 +82,7 @@ class CircularPredictive(Predictive):
 
     @property
     def resultant(self) -> Tensor:
-        """Length of the mean vector: 1 for one direction only, 0 for none at all."""
+        """Mean resultant length: 1 if all angles are equal, 0 if they have no mean direction."""
         return self.given(self._vector.abs())
 
     def _square(self, *, noise: bool) -> Tensor:
@@ -174,7 +174,7 @@ class CircularPredictive(Predictive):
         return (self._mass(difference - offset) - self._mass(-math.pi - offset)).mean(0)
 
     def unwrapped(self, y: Tensor) -> Tensor:
-        """Return targets within half a turn of the mean."""
+        """Return the angles shifted by full turns to within half a turn of the mean."""
         mean = self.mean
         return mean + torch.remainder(y - mean + math.pi, 2 * math.pi) - math.pi
 

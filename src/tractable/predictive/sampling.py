@@ -54,7 +54,7 @@ _CACHE = "_sorted_samples"
 
 
 class SampledQuantiles(Predictive):
-    """A prediction with quantiles of 4,096 samples, which are always the same.
+    """A prediction with quantiles estimated from 4,096 samples with a fixed seed.
 
     The samples are drawn once and kept, so that both ends of an interval come from the same ones.
     They are not pickled.

@@ -120,7 +120,7 @@ def _both(messages: tuple[Tensor | None, ...]) -> Tensor | None:
         return None
     if any(d is None for d in messages):
         raise RuntimeError(
-            "a recurrent layer received a message to the mean or to the variance only"
+            "a recurrent layer received only one of the messages to the mean and to the variance"
         )
     return torch.stack([d for d in messages if d is not None])
 

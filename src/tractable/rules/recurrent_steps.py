@@ -75,7 +75,7 @@ def _bias(weights: list[Any], i: int) -> Any:
 
 
 def simple(activation: Any) -> Step:
-    """Return the step of a layer with one activation."""
+    """Return the step function of a plain recurrent layer (``nn.RNN``)."""
 
     def step(x: Any, state: tuple[Any, ...], w: list[Any]) -> tuple[Any, ...]:
         (h,) = state

@@ -55,7 +55,7 @@ ErrorParts = tuple[Tensor, Tensor, Tensor]
 
 
 def epistemic_scale(predictions: Sequence[HeldOutPrediction]) -> float:
-    """Return the factor on the variance of the weights that suits held-out rows.
+    """Return the factor on the epistemic variance that maximizes the held-out likelihood.
 
     Weights and units are treated as independent, which makes the variance of the weights too large
     where many of them act together. If there is little noise, this variance exceeds the errors, and

@@ -38,7 +38,7 @@ def ordered_classes(labels: Array, ordered: Ordered) -> Array:
         raise ValueError(f"ordered must be True, False or a list of all labels, got {ordered!r}")
     given = np.asarray(list(ordered), dtype=None if labels.dtype.kind != "O" else object)
     if len(np.unique(given)) != len(given):
-        raise ValueError(f"ordered={given.tolist()} has a label twice")
+        raise ValueError(f"ordered={given.tolist()} contains a label more than once")
     unknown = np.setdiff1d(labels, given)
     if len(unknown):
         raise ValueError(

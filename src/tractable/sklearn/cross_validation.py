@@ -206,7 +206,7 @@ class CrossValidator:
         return self.x.shape[1]
 
     def training_rows(self, fold: Tensor) -> Tensor:
-        """Return the numbers of the rows that are not in a fold."""
+        """Return the indices of the rows that are not in a fold."""
         return complement(len(self.x), fold)
 
     def fit(self, requests: Sequence[FitRequest], *, progress: bool = False) -> list[FittedModel]:
@@ -326,7 +326,7 @@ class CrossValidator:
 
 
 def choose_folds(n_rows: int, seed: int) -> list[Tensor]:
-    """Return the rows to hold out in turn: one, three or five tenths, fewer for more rows."""
+    """Return folds of a tenth of the rows each: five, three or one, fewer for more rows."""
     folds = shuffled_folds(n_rows, 10, torch.Generator().manual_seed(seed))
     if n_rows >= holdout.MANY_ROWS:
         return folds[:1]

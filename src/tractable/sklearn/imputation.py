@@ -225,10 +225,10 @@ class GaussianCopula:
         return filled, variance
 
     def conditional(self, z: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """Yield the conditional distribution of missing scores, for some of the rows at a time.
+        """Yield the distribution of missing normal scores given the known ones, by blocks of rows.
 
         Args:
-            z: scores, ``[rows, columns]``; NaN marks missing values.
+            z: normal scores of the columns, ``[rows, columns]``; NaN marks missing values.
 
         Yields:
             Row numbers; conditional means ``[rows, columns]``, equal to the score where it is
@@ -361,7 +361,7 @@ class ImputedRows:
         return Gaussian(self.x * by, self.variance * by * by)
 
     def completions(self) -> Tensor | None:
-        """Return copies of the rows with different imputed values; None without gaps."""
+        """Return samples of the completed rows; None if no value is missing."""
         if self.given is None or self.imputer is None:
             return None
         return self.imputer.draws(self.given)

@@ -247,7 +247,7 @@ class TAGIEstimator(Estimator):
 
 
 class TAGIRegressorBase(TAGIEstimator, Regressor):
-    """The steps of a fit that only regressors have: the logarithm, and scales of variances."""
+    """Base class of TAGI regressors: optional logarithm of the target, calibrated variances."""
 
     likelihood: str
     log_target: bool | None
@@ -264,7 +264,7 @@ class TAGIRegressorBase(TAGIEstimator, Regressor):
         if self.likelihood != NORMAL:
             if self.log_target:
                 raise ValueError(
-                    f"log_target=True needs likelihood='{NORMAL}', got {self.likelihood!r}"
+                    f"log_target=True requires likelihood='{NORMAL}', got {self.likelihood!r}"
                 )
             return None
         if self.log_target is None and not is_log_candidate(y):

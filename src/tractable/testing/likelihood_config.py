@@ -48,7 +48,7 @@ class ConfigTests(LikelihoodCase):
 
 
 def candidates(given: Any, hint: Any) -> Iterator[Any]:
-    """Yield values of an argument other than the given one."""
+    """Yield other valid values of an argument, to test that it is saved and loaded."""
     options = [option for part in (hint, *get_args(hint)) for option in _literals(part)]
     yield from (option for option in options if option != given)
     if isinstance(given, bool):

@@ -132,7 +132,7 @@ class NoiseTests(LikelihoodCase):
         torch.testing.assert_close(after.log(), rescaled.log(), rtol=0, atol=0.02)
 
     def predicted_noise(self, likelihood: Likelihood, z: Tensor) -> Tensor:
-        """Return the noise of predictions at known outputs; for classes, their entropy."""
+        """Return the noise variance of predictions if outputs are known; for classes, entropy."""
         p = likelihood.predictive(z, torch.zeros_like(z))
         return (p.entropy if p.has_classes else self.noise_variance(p)).double()
 

@@ -35,7 +35,7 @@ def default_epochs(rows: int) -> int:
 
 
 def folds(learner: Learner, rows: int) -> tuple[Tensor, ...]:
-    """Return the rows to hold out in turn, drawn by the learner's generator."""
+    """Return random folds of a tenth of the rows each: five, or one for many rows."""
     order = torch.randperm(rows, generator=learner.state.generator).to(learner.device)
     return order.chunk(10)[: 5 if rows < MANY_ROWS else 1]
 
@@ -76,7 +76,7 @@ def held_out_moments(fitted: Learner, x: Inputs, y: Tensor) -> HeldOut:
 def held_out_outputs(fitted: Learner, x: Inputs) -> tuple[Likelihood, Outputs]:
     """Return the noise of a fitted learner and its outputs at some rows.
 
-    Of an ensemble whose outputs cannot be averaged the first member speaks for all.
+    The first member represents an ensemble whose outputs cannot be averaged.
     """
     likelihood = fitted.likelihood
     if not likelihood.traits.supports_output_averaging:
@@ -86,7 +86,7 @@ def held_out_outputs(fitted: Learner, x: Inputs) -> tuple[Likelihood, Outputs]:
 
 
 def noise_scale(learner: Learner, predictions: list[HeldOut]) -> float:
-    """Return the factor on the noise variance that suits held-out rows; 1 without noise."""
+    """Return the factor on the noise variance with the best held-out fit; 1 without noise."""
     if not learner.likelihood.traits.supports_calibration:
         return 1.0
     scale: float = learner.method.held_out_scale(learner.state, predictions)

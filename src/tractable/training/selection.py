@@ -36,7 +36,7 @@ class TrialResult(Generic[C]):
 
     @property
     def mean(self) -> float:
-        """Mean score."""
+        """Mean score over the held-out rows or windows."""
         return float(self.scores.mean())
 
     def is_significantly_better(self, other: TrialResult[C], standard_errors: float = 1.0) -> bool:

@@ -256,7 +256,7 @@ class Bandit:
         """Return the context of the next step: the first one, or that after the recorded steps."""
         if getattr(env.action_space, "n", None) != self.n_actions:
             raise ValueError(
-                f"the agent has {self.n_actions} actions, the environment {env.action_space}"
+                f"the agent has {self.n_actions} actions, the environment has {env.action_space}"
             )
         if not len(self.history):
             drawn = int(torch.randint(2**31, (), generator=self.generator))

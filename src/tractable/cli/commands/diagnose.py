@@ -99,7 +99,7 @@ class FitBudget:
 
     @classmethod
     def from_options(cls, options: DiagnoseOptions) -> FitBudget:
-        """Return the numbers; ``--quick`` takes at most two minutes."""
+        """Return the numbers of rows, fits and epochs; ``--quick`` needs at most two minutes."""
         width = options.hidden
         if options.quick:
             fractions, widths = (0.25, 0.5, 1.0), tuple(sorted({2, 8, width}))

@@ -90,7 +90,7 @@ def run(model: Path, data: Path, out: Path | None, options: PredictOptions, *, j
 def predict(
     model: TableModel, table: TextTable, options: PredictOptions, notes: list[str]
 ) -> Predictions:
-    """Return the predictions of all rows, after the columns that identify the rows.
+    """Return a table with one line per row: identifying columns, then the predictions.
 
     Args:
         model: model of ``model_file.load``.

@@ -33,7 +33,7 @@ class StudyEntry(Protocol):
 
     @property
     def source(self) -> str:
-        """Table or figure of a paper that it reproduces."""
+        """Table or figure of a paper that the study reproduces."""
 
     def main(self) -> Callable[[Sequence[str]], Path | None]:
         """Return the function that runs the study and returns the path of the results."""

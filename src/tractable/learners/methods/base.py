@@ -113,7 +113,7 @@ class Method(ABC, Generic[S]):
 
     @abstractmethod
     def init(self, likelihood: Likelihood, seed: int) -> S:
-        """Return the state before any data; ``likelihood`` becomes part of the state."""
+        """Return the untrained state; ``likelihood`` becomes part of it."""
 
     @abstractmethod
     def update(self, state: S, x: Inputs, y: Tensor, position: BatchPosition | None) -> None:
@@ -132,14 +132,14 @@ class Method(ABC, Generic[S]):
     def sample(self, state: S, x: Inputs, n: int, generator: torch.Generator) -> Tensor:
         """Return the outputs of ``n`` functions sampled from the posterior, ``[n, rows, ...]``.
 
-        Within a draw all rows see the same weights.
+        All rows of a sample have the same weights.
         """
 
     @abstractmethod
     def log_prob_gradient(self, state: S, x: Tensor, y: Tensor) -> Tensor:
-        """Return the derivative in ``x`` of each row's log predictive density of ``y``.
+        """Return the gradient of each row's log predictive density of ``y`` with respect to ``x``.
 
-        A method that returns something near it says so in its own docstring.
+        A method that returns an approximation documents it in its own docstring.
         """
 
     @abstractmethod
@@ -258,7 +258,7 @@ class Method(ABC, Generic[S]):
         state.likelihood.rescale(scale)
 
     def held_out_scale(self, state: S, held_out: list[HeldOut]) -> float:
-        """Return the factor on the noise variance that suits held-out rows."""
+        """Return the factor on the noise variance that maximizes the held-out likelihood."""
         return state.likelihood.held_out_scale(held_out)
 
     def held_out_log_prob(

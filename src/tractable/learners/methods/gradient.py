@@ -287,7 +287,7 @@ class GradientMethod(Method[GradientState]):
         generator: torch.Generator,
         batch_size: int | None = None,
     ) -> Tensor:
-        """Return outputs for sampled weights, ``[samples, rows, ...]``."""
+        """Return outputs for sampled weights, ``[n_weight_samples, rows, ...]``."""
         found = []
         rng = self.chance.drawing_from(generator, train=False, always=self.draws_masks)
         with torch.set_grad_enabled(x.requires_grad), rng:

@@ -144,10 +144,10 @@ def _check_entry(entry: dict[str, Any], example: dict[str, Any], vector: Tensor)
             continue
         shape = vector.shape if usual.ndim else usual.shape
         if not isinstance(value, Tensor) or (value.shape, value.dtype) != (shape, usual.dtype):
-            raise InvalidModelFile(f"the optimizer's {name} in the file is of another kind")
+            raise InvalidModelFile(f"the optimizer's {name} in the file has another type or shape")
         squares = name in _NOT_NEGATIVE  # of large gradients, which may be infinite
         if bool((value < 0).any()) if squares else not bool(value.isfinite().all()):
-            raise InvalidModelFile(f"the optimizer's {name} in the file has values that cannot be")
+            raise InvalidModelFile(f"the optimizer's {name} in the file has invalid values")
 
 
 def _group(kind: type[Optimizer], given: dict[str, Any], usual: dict[str, Any]) -> dict[str, Any]:

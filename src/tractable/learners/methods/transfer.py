@@ -138,8 +138,10 @@ def _numbers(given: dict[str, Any], expected: Shapes) -> dict[str, float]:
     """Return the variances in a file, checked."""
     variance = given.get("variance")
     if given.get("name") != NAME or not isinstance(variance, dict) or list(variance) != [*expected]:
-        raise ValueError("the file does not say what its prior was: give load(path, prior=...)")
+        raise ValueError("the file does not contain its prior: pass load(path, prior=...)")
     for name, number in variance.items():
         if isinstance(number, bool) or not isinstance(number, int | float) or not number > 0:
-            raise ValueError(f"the prior variance of {name} in the file is {number!r}")
+            raise ValueError(
+                f"the prior variance of {name} in the file is not positive: {number!r}"
+            )
     return {name: float(number) for name, number in variance.items()}

@@ -40,7 +40,7 @@ class Output(nn.Module):
         self.net = net
         self.key = key if isinstance(key, str | int) else list(key)
         if self.key == []:
-            raise ValueError("key names no output")
+            raise ValueError("key is an empty list: pass the name or index of at least one output")
 
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
         """Return the selected output."""

@@ -232,7 +232,7 @@ class LaplaceMethod(PostHoc[LaplaceState]):
     @override
     def restore(self, state: LaplaceState, learnt: TensorDict) -> None:
         if not float(learnt["delta"]) > 0:
-            raise InvalidModelFile("the precision of the prior in the file is not positive")
+            raise InvalidModelFile("the prior precision in the file is not positive")
         self.mode.restore(state, learnt)
         state.delta = float(learnt["delta"])
         state.curvature = CurvatureMatrix(learnt["full" if self.full else "diagonal"].clone())

@@ -60,6 +60,6 @@ class TAGIOptions:
             raise ValueError("init='net' and prior= both give initial weights: pass only one")
         if self.reinit and self.init != "net" and self.prior is None:
             raise ValueError(
-                f"reinit={list(self.reinit)} goes with init='net' or prior=: with "
-                f"init={self.init!r} all modules are initialized at random"
+                f"reinit={list(self.reinit)} requires init='net' or prior=: with "
+                f"init={self.init!r} all modules are already initialized at random"
             )

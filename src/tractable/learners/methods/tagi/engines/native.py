@@ -242,7 +242,7 @@ class NativeEngine(Engine):
 
     @property
     def instruction_set(self) -> str:
-        """Instruction set that the kernel uses on this processor."""
+        """Instruction set that the kernel uses on this processor, such as ``"avx2"``."""
         return str(self.kernel.instructions)
 
     def takes(self, x: Inputs) -> bool:
@@ -273,7 +273,7 @@ class NativeEngine(Engine):
         forget: float,
         tell: OnBatch,
     ) -> bool:
-        """Learn a whole epoch in one call.
+        """Train for one epoch in a single call of the kernel.
 
         If a message is not finite, the model is as it was before the batch that sent it; if
         ``tell`` or a signal raises, as it was before the epoch.
