@@ -139,5 +139,5 @@ def test_what_cannot_be_a_prior_is_refused(first):
         tr.BayesByBackprop(body_and_head(1), noise, reinit=["2"])
     with pytest.raises(ValueError, match="vectors of one length"):
         NormalEach(torch.zeros(2), torch.ones(3))
-    with pytest.raises(ValueError, match="positive deviations"):
+    with pytest.raises(ValueError, match="sigma positive"):
         NormalEach(torch.zeros(2), torch.tensor([1.0, 0.0]))
