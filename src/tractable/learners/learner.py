@@ -316,7 +316,14 @@ class Learner:
         *,
         memory_rows: float | None = None,
     ) -> None:
-        """Learn from a batch without checking it, for loops over rows from ``checks.data``."""
+        """Learn from a batch without checking it, for loops over rows from ``checks.data``.
+
+        Args:
+            x: checked inputs.
+            y: checked targets.
+            position: position of the batch within a fit. Default: None, an online update.
+            memory_rows: see ``update``.
+        """
         with self.lock:
             if memory_rows is None:
                 self.method.update(self.state, x, y, position)

@@ -105,7 +105,12 @@ class Network:
                     store[key] = tensor
 
     def run(self, x: Inputs, *, train: bool = False) -> Any:
-        """Return the output of the module as it is, rows first, with at least two dimensions."""
+        """Return the output of the module as it is, rows first, with at least two dimensions.
+
+        Args:
+            x: inputs.
+            train: whether the module is in training mode. Default: evaluation mode.
+        """
         if self.module.training is not train:
             self.module.train(train)
         z = x.into(self.module) if isinstance(x, MultiInput) else self.module(x)
@@ -173,11 +178,19 @@ class Network:
         return z if again else z.detach(), torch.stack(slopes)
 
     def with_flat(self, flat: Tensor) -> dict[str, Tensor]:
-        """Return the parts of a flat vector by parameter name."""
+        """Return the parts of a flat vector by parameter name.
+
+        Args:
+            flat: values of all parameters, ``[n_parameters]``.
+        """
         return dict(zip(self.shapes, self.split(flat), strict=True))
 
     def split(self, flat: Tensor) -> list[Tensor]:
-        """Return views of a flat vector, one per parameter, in its shape."""
+        """Return views of a flat vector, one per parameter, in its shape.
+
+        Args:
+            flat: values of all parameters, ``[n_parameters]``.
+        """
         return views(flat, self.shapes)
 
     @property

@@ -43,7 +43,12 @@ class Output(nn.Module):
             raise ValueError("key is an empty list: pass the name or index of at least one output")
 
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
-        """Return the selected output."""
+        """Return the selected output.
+
+        Args:
+            *args: positional arguments of the network.
+            **kwargs: keyword arguments of the network.
+        """
         returned = self.net(*args, **kwargs)
         if isinstance(returned, Tensor) and isinstance(self.key, str):
             return returned
