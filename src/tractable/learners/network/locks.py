@@ -1,7 +1,7 @@
 """Locks of learners: one thread at a time changes or reads a state.
 
 A process that is forked while a thread holds a lock has the lock but not the thread, so every lock
-is made anew in the child.
+is replaced in the child.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which tensor of what a network returns is its output.
 
 Networks return tuples, dictionaries and dataclasses as well.  One that holds a single tensor is
-that tensor; of several, the user says which, by wrapping the network in ``Output``.
+that tensor; of several, the user selects one by wrapping the network in ``Output``.
 """
 
 from __future__ import annotations

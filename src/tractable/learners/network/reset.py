@@ -1,4 +1,4 @@
-"""First weights anew: every layer's own ``reset_parameters``."""
+"""Reinitialization of a network: every layer's own ``reset_parameters``."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
-"""Where the training rows were: so that error bars grow away from them.
+"""Distances to the training rows, from which the epistemic variance grows off the data.
 
-A network that has seen no data in some region still says something there, and a posterior of
-independent weights is nearly as sure of it as among the data.  What the data do tell is how steep
-the function is where it was seen.  Going from the nearest training rows a distance d along a
-direction drawn at random, a function that goes on as steeply changes by a square of ``g2 d^2`` in
-expectation, where ``g2`` is the mean over rows and columns of its squared slope.  That much is
-added to the epistemic variance.
+A network also predicts in regions without data, and a posterior of independent weights is nearly
+as certain there as among the data.  The data determine how steep the function is at the training
+rows.  At a distance d from the nearest training rows, in a direction drawn at random, a function
+that remains as steep has changed by a square of ``g2 d^2`` in expectation, where ``g2`` is the mean
+over rows and columns of its squared slope.  That much is added to the epistemic variance.
 
 A distance in all columns does not see a gap in the few that matter, if rows differ as much in the
 others.  So a second distance measures every column by the slope along it, ``g_j``: at a row that
@@ -52,7 +51,8 @@ INSIDE_SHARE = 0.9
 """Share of the training rows that count as inside."""
 
 MAX_LABEL_COLUMNS = 32
-"""Up to which labels are doubted off the data; test images are off it by what tells them apart."""
+"""Columns up to which class probabilities are widened off the data.  With more, as in images, test
+rows lie off the data because of the features that distinguish them."""
 
 _FEWEST_ROWS = 2
 _FARTHEST = 1e12  # in standard deviations; squares beyond do not fit single precision
@@ -194,7 +194,7 @@ class TrainingSupport:
     def joined(self, x: Tensor) -> TrainingSupport:
         """Return the support with later rows that differ from the kept ones.
 
-        When there is no more room, they take the place of the rows kept longest.
+        At the maximum number of rows, they replace the rows kept longest.
         """
         new = self.scaled(x.detach())
         new = new[self._nearest.beyond(new) > 0]

@@ -142,7 +142,7 @@ def gauss_newton(
         linearized: outputs of some rows, and their derivative J in the weights.
         likelihood: L is the second derivative of its ``-log p(y|z)`` in the outputs.
         pairs: batches of rows.
-        like: a matrix or diagonal of the wanted shape.
+        like: a matrix or diagonal of the requested shape.
         rows_at_once: number of rows of a batch of inputs that fit in memory.
 
     Exact: but for the rows where the likelihood is not log-concave (``Likelihood.curvature``).

@@ -1,7 +1,7 @@
 """Laplace: a Gaussian around the most probable weights, from the curvature there.
 
-The weights are learnt as by ``Backprop`` with a Normal prior; what the curvature is and what
-follows from it is said in ``tractable.learners.methods.laplace.curvature``, with the sources.
+The weights are learnt as by ``Backprop`` with a Normal prior.  The curvature and its use are
+described in ``tractable.learners.methods.laplace.curvature``, with the sources.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ While a network learns, its running statistics are an average over the last ten 
 at the weights of its time.  Where a rate of learning goes to zero, the weights stand still in the
 end and nothing is wrong with that.  TAGI's go on moving, and a mean that is a twentieth of a
 deviation off, layer after layer, is enough to spoil every prediction.  So after an epoch the
-statistics are made anew, in large batches of the rows that were seen last.  What is learnt does not
+statistics are computed again, in large batches of the most recent rows.  What is learnt does not
 depend on them, except from batches of one row, which are normalised by them.
 
 Source: Wu & Johnson, "Rethinking 'Batch' in BatchNorm" (2021), section 3.

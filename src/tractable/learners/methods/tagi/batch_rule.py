@@ -21,7 +21,7 @@ alpha = 1.  The variance is positive by construction.
 value that lies e off about ``|e| / sqrt(S)``: along one direction, where a network of several
 layers is far from linear.  With
 
-    n_eff = (sum d^2)^2 / sum d^4           values that share the surprise: 1 for one outlier alone
+    n_eff = (sum d^2)^2 / sum d^4           values that share a large error: 1 for one outlier
     L^2   = 3^2 max(1, alpha n_eff)
 
 a longer step is cut to L, by a smaller alpha for mean and variance: for one value this is a noise
@@ -57,7 +57,7 @@ LONGEST = 3.0
 class Step:
     """The numbers that scale an update, and whether all its parts are finite.
 
-    ``power`` is the ``sum_w v g^2`` that tells how long the step is.
+    ``power`` is the ``sum_w v g^2`` that determines the length of the step.
     """
 
     alpha: Tensor

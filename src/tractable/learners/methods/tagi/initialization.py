@@ -131,9 +131,9 @@ def default_prior_scale(anatomy: NetworkStructure, *, numbers: bool) -> PriorSca
 def _normalised(anatomy: NetworkStructure, numbers: bool) -> PriorScale:
     """Return the default scale for a network with normalization layers.
 
-    Classes begin with a small head: doubt about the layers before it, which normalisation bounds
-    by one, then stays small in the outputs whatever the depth, and the layers may have enough of
-    it to move.
+    Classes start with a small head: the uncertainty of the layers before it, which normalization
+    bounds by one, then stays small in the outputs whatever the depth, and these layers can have
+    enough variance to move.
     """
     depth, sums = max(anatomy.depth, 1), 1 + anatomy.sums
     if numbers:
@@ -143,7 +143,7 @@ def _normalised(anatomy: NetworkStructure, numbers: bool) -> PriorScale:
     # A few convolutions may move much.
     much = min(2 / depth, 0.5)
     if not anatomy.batch_norms:
-        # Over a row alone, its channels together: what tells rows apart is small after pooling.
+        # Normalized over one row, all channels together: rows differ little after pooling.
         return PriorScale(
             1.5,
             max(much, 0.25),
@@ -160,7 +160,7 @@ def _residual_gain(sums: int) -> float:
 
     What every branch adds is positive after a ReLU, and much the same for all inputs.  Of twenty
     full ones the sum is a large number that hardly depends on the input, and the head, whose
-    weights each learn for themselves, tells classes by its last digits.
+    weights are updated independently, would distinguish classes by its last digits.
     """
     return min(1.0, 16 / max(sums, 1) ** 2)
 
@@ -178,7 +178,8 @@ def make_prior(
         network: the network.
         init: scheme of the variances, or ``"net"`` for the network's own weights as means.
         start: sizes of means and variances; with ``"net"``, of the weights that are not fresh.
-        reinit: with ``"net"``, modules (or parameters) that begin anew, as wide as published.
+        reinit: with ``"net"``, modules (or parameters) that are initialized again, with
+            the published variances.
         generator: for draws of the means.
     """
     scheme: Scheme = "lecun" if init == "net" else init

@@ -7,8 +7,8 @@ messages of the value are multiplied by
     w = min(1, k^2 T / chi2)        k = 3.5 deviations
 
 which is the score of a density that is Gaussian up to k deviations and falls like ``|e|^-(k^2)``
-from there on.  The level T lets a true change through: a running mean t of how surprising values
-are, each clipped, so that one alone moves its own gate to 4 deviations and ten in a row to 16:
+from there on.  The level T lets a true change through: a running mean t of the ``chi2`` of the
+values, each clipped, so that one alone moves its own gate to 4 deviations and ten in a row to 16:
 
     t <- max(1, t + (min(chi2, 4 t) / b - t) / 10)      b = E min(z^2, 4) of a standard normal z
 

@@ -25,11 +25,11 @@ class BayesByBackprop(Learner):
         net: any module.
         likelihood: how observations depend on the network's outputs.
         prior: one of ``tractable.priors``, or a ``torch.distributions`` object; or what another
-            fit found, its ``posterior`` or the learner itself: weights begin at its means, no
-            wider than it is and no wider than ``rho`` says.
+            fit found, its ``posterior`` or the learner itself: weights start at its means, with
+            at most its standard deviations and at most those of ``rho``.
         prior_scale: factor on the variances of such a posterior.
-        reinit: names of modules that a posterior does not speak for: they begin anew, with the
-            prior ``Normal()``.
+        reinit: names of modules that are not taken from a posterior: they are initialized again,
+            with the prior ``Normal()``.
         n_train_samples: draws per step.
         estimator: ``"weights"`` draws weights, ``"local"`` the outputs of linear and convolutional
             layers, with noise of its own for each row, which makes the gradient less noisy.

@@ -43,7 +43,7 @@ _FORM = {
     *(Tensor.size, Tensor.dim, Tensor.numel, Tensor.stride, Tensor.__len__),
     *(Tensor.is_floating_point, Tensor.is_complex),
 }
-"""What can be said of a parameter without drawing it."""
+"""Attributes and methods of a parameter that need no sample of it."""
 
 
 class Local(Tensor):
