@@ -139,4 +139,4 @@ def test_every_copy_begins_with_the_statistics_of_the_given_network():
     net[0].running_mean.fill_(4.0)
     model = tr.Backprop(net, tr.likelihoods.Normal(0.5))
     for made in (model, reinitialized(model, 1), reinitialized(model, 2)):
-        assert torch.equal(made.buffers["0.running_mean"], torch.full((3,), 4.0))
+        assert torch.equal(made.state.buffers["0.running_mean"], torch.full((3,), 4.0))

@@ -100,7 +100,7 @@ def test_a_network_that_draws_nothing_leaves_the_generator_alone() -> None:
         with chance.drawing_from(generator, train=True):
             pass
     assert torch.equal(generator.get_state(), before)
-    assert not chance.draws[True]
+    assert not chance.is_random[True]
 
 
 @pytest.mark.parametrize("train", [True, False])
@@ -131,7 +131,7 @@ def test_draws_of_others_are_not_taken_for_those_of_the_network() -> None:
         with chance.drawing_from(generator, train=True):
             if number == 3:
                 torch.rand(())
-    assert not chance.draws[True]
+    assert not chance.is_random[True]
     assert torch.equal(generator.get_state(), before)
 
 
@@ -167,4 +167,4 @@ def test_all_passes_of_a_learner_are_counted_together(engine: str) -> None:
     assert method.eager is getattr(method.engine, "eager", method.engine)
     noisy = tr.TAGI(Noisy(4, 1), tr.likelihoods.Normal(), engine="torch")
     noisy.update(X, Y)
-    assert noisy.method.eager.chance.draws[True]
+    assert noisy.method.eager.forward_rng.is_random[True]

@@ -328,7 +328,7 @@ class FlowDensity(Density):
             number = int((chosen == k).sum())
             if not number:
                 continue
-            with method.chance.seeded(generator), method.holding(weights, state.buffers):
+            with method.forward_rng.seeded(generator), method.holding(weights, state.buffers):
                 method.network.module.eval()
                 distribution = method.network.module.distribution(self.context)
                 found.append(distribution.sample((number,)).detach())

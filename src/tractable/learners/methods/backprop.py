@@ -1,4 +1,4 @@
-"""Backprop: one set of weights, of greatest likelihood (eq. 1) or posterior density (eq. 2).
+"""Backprop: a point estimate of the weights, by maximum likelihood (eq. 1) or MAP (eq. 2).
 
 With ``prior=Normal`` the log prior is an L2 penalty, with ``Laplace`` an L1 penalty.  With
 ``mc_dropout`` the network's dropout layers stay active when predicting, and a prediction averages
@@ -49,7 +49,7 @@ class BackpropOptions(OptimizerOptions):
 
 
 class BackpropMethod(GradientMethod):
-    """The method of ``Backprop``; a state has one vector, that of the weights."""
+    """The method of ``Backprop``; a state has one vector, which contains the weights."""
 
     options_class = BackpropOptions
     options: BackpropOptions
@@ -57,10 +57,13 @@ class BackpropMethod(GradientMethod):
     def __init__(self, network: Network, likelihood: Likelihood, options: Any = None) -> None:
         super().__init__(network, likelihood, options)
         if self.options.mc_dropout and not self.drops:
-            raise ValueError("mc_dropout needs a network with dropout layers")
+            raise ValueError(
+                "mc_dropout=True needs dropout layers, and the network has none: add nn.Dropout, "
+                "or use mc_dropout=False"
+            )
         prior = self.options.prior
         self.prior = None if prior is None else as_prior(prior)
-        self.draws_masks = self.options.mc_dropout
+        self.keeps_dropout = self.options.mc_dropout
 
     def config(self) -> dict[str, Any]:
         """Return the options as JSON values."""
@@ -79,7 +82,7 @@ class BackpropMethod(GradientMethod):
         state = GradientState(likelihood, self.network.initial_buffers(), seed)
         module = self.network.module
         if self.options.init == "fresh":
-            with self.chance.seeded(state.generator):
+            with self.forward_rng.seeded(state.generator):
                 reset_parameters(module)
         named = dict(module.named_parameters())
         first = flat([named[name].detach() for name in self.network.shapes])
@@ -107,7 +110,7 @@ class BackpropMethod(GradientMethod):
         return log_likelihood.detach(), z, [self.with_prior(state, d_w, weight)]
 
     def with_prior(self, state: GradientState, d_w: Tensor, weight: float) -> Tensor:
-        """Return the gradient of the batch plus that of the prior, zero for pruned weights."""
+        """Return the sum of the gradients of batch and prior; 0 for pruned weights."""
         if self.prior is not None:
             d_w.sub_(self.prior.score(state.vectors[0].detach()), alpha=weight)
         if state.kept is not None:
@@ -152,7 +155,7 @@ class BackpropMethod(GradientMethod):
         return drawn if self.options.mc_dropout else drawn.expand(n, *drawn.shape[1:])
 
     def posterior(self, state: GradientState) -> Posterior:
-        """Return the weights as Gaussians without variance."""
+        """Return the weights as Gaussians with variance 0."""
         loc = state.vectors[0].detach().clone()
         variance = float("inf") if self.prior is None else self.prior.variance
         shapes = self.network.shapes
@@ -182,28 +185,29 @@ class BackpropMethod(GradientMethod):
 
 
 class Backprop(Learner):
-    """A learner of one set of weights, by gradients (maximum likelihood or MAP).
+    """A learner of a point estimate of the weights, by gradients (maximum likelihood or MAP).
 
     Args:
         net: any module.
-        likelihood: how observations depend on the network's outputs.
+        likelihood: observation model.
         prior: ``None`` for the maximum-likelihood estimate, or a prior for the MAP estimate.
         mc_dropout: keep dropout active when predicting.
-        init: ``"fresh"``: every layer's own ``reset_parameters``, with this learner's seed;
-            ``"net"``: the network's weights as they are, for example trained ones.
+        init: ``"fresh"``: initialize every layer by its ``reset_parameters``, with this learner's
+            seed; ``"net"``: start from the weights of ``net``, for example pretrained ones.
         lr: learning rate.
         optimizer: class of ``torch.optim``, its name, or a ``functools.partial`` of it.
         schedule: schedule of the learning rate: ``"constant"``, ``"cosine"``, or a class of
-            ``torch.optim.lr_scheduler``.  Both are stepped once per epoch: with ``"cosine"`` epoch
-            k of n, counted from 0, has the rate ``lr (1 + cos(pi k / n)) / 2``, so that a fit of
-            one epoch has the rate ``lr`` throughout, and so have online updates.
-        n_weight_samples: dropout masks that a prediction averages over, with ``mc_dropout``.
-        device: device to compute on; by default the CPU.
-        dtype: precision, ``torch.float32`` or ``torch.float64``; by default torch's default.
-        seed: seed of the random number generator for first weights, order of rows and draws.
+            ``torch.optim.lr_scheduler``.  The rate changes once per epoch: with ``"cosine"`` epoch
+            k of n, counted from 0, has the rate ``lr (1 + cos(pi k / n)) / 2``.  A fit of one
+            epoch and online updates therefore have the constant rate ``lr``.
+        n_weight_samples: number of dropout masks that a prediction averages over, with
+            ``mc_dropout``.
+        device: device of the computation. Default: CPU.
+        dtype: ``torch.float32`` or ``torch.float64``. Default: torch's default dtype.
+        seed: seed of the random generator for initial weights, the order of rows and samples.
 
-    Exact: the gradient of the log likelihood of a batch.  Approximate: the weights have no
-    variance (with ``mc_dropout``, only that of the masks).
+    Exact: the gradient of the log-likelihood of a batch.  Approximate: the weights have no
+    variance (with ``mc_dropout``, only that of the dropout masks).
     """
 
     method_class = BackpropMethod

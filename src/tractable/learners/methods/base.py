@@ -2,8 +2,9 @@
 
 A **method** is a learning algorithm with its network, likelihood and options; it is immutable.
 Everything that training changes is in a **state**, which is plain data: a copied state is an
-independent model, a list of states an ensemble, a saved state a checkpoint.  ``tractable.Learner``
-contains the rest: training loop, checks, callbacks, validation, locking and files.
+independent model, a list of states is an ensemble, and a saved state is a checkpoint.
+``tractable.Learner`` contains the rest: training loop, checks, callbacks, validation, locking and
+files.
 
 To write a method, derive from ``Method`` and supply, in this order: ``options_class``, ``init``,
 ``update``, ``outputs``, ``sample``, ``log_prob_gradient``, ``posterior``, ``learnt``, ``restore``;
@@ -40,7 +41,7 @@ TensorDict = dict[str, Tensor]
 OnBatch = Callable[[int], object]
 
 MAX_WEIGHT_SAMPLES = 1_000_000
-"""The greatest number of draws that a file may ask for."""
+"""The largest number of weight samples that an option in a file may request."""
 
 
 @dataclass(frozen=True)
@@ -48,11 +49,11 @@ class BatchPosition:
     """The position of a batch within a fit; online updates have none."""
 
     share: float
-    """Rows of the batch over rows of an epoch."""
+    """Number of rows in the batch divided by the number in an epoch."""
     progress: float
-    """Epochs done over epochs to do."""
+    """Number of finished epochs divided by the total number."""
     batch: int
-    """Number of the batch in its epoch, from 0."""
+    """Index of the batch in its epoch, from 0."""
     batches: int
     """Number of batches in an epoch."""
 
@@ -64,14 +65,14 @@ class NoOptions:
 
 @dataclass
 class State:
-    """What every method's state contains; a method adds fields of its own."""
+    """The fields that the states of all methods contain; a method adds further ones."""
 
     likelihood: Likelihood
-    """A copy of its own, with what was learnt about the noise."""
+    """The state's copy of the likelihood, with the inferred noise."""
     buffers: TensorDict
-    """Buffers of the network: running statistics."""
+    """Buffers of the network, such as running statistics."""
     seed: int
-    """Seed of the random number generator for first weights, order of rows and draws."""
+    """Seed of the random generator for initial weights, the order of rows and samples."""
     generator: torch.Generator = field(init=False)
 
     def __post_init__(self) -> None:
@@ -91,16 +92,16 @@ class Method(ABC, Generic[S]):
     """
 
     parallel: bool = False
-    """Whether learning releases Python, so that threads help."""
+    """Whether training releases the interpreter lock, so that threads run in parallel."""
 
     online: bool = False
-    """Whether one pass over a stream is enough: updates do not forget and need no rehearsal."""
+    """Whether one pass over a stream is enough, because updates do not forget earlier rows."""
 
     by_rows: bool = False
     """Whether the method runs the network on single rows of a batch."""
 
     domains: ClassVar[dict[str, Domain]] = {}
-    """What the numbers of ``learnt`` may be, by the first word of their names; else finite."""
+    """Domain of the tensors of ``learnt``, by the first part of their names. Default: finite."""
 
     options_class: ClassVar[type] = NoOptions
     """A frozen dataclass: the arguments of the learner's constructor, with their defaults."""
@@ -170,13 +171,13 @@ class Method(ABC, Generic[S]):
 
     def copied(self, state: S) -> S:
         """Return an independent copy of a state that continues in the same way."""
-        twin = self.init(copy.deepcopy(state.likelihood), state.seed)
-        self.restore(twin, {name: tensor.clone() for name, tensor in self.learnt(state).items()})
+        result = self.init(copy.deepcopy(state.likelihood), state.seed)
+        self.restore(result, {name: tensor.clone() for name, tensor in self.learnt(state).items()})
         tensors, values = self.training(state)
-        self.restore_training(twin, {k: t.clone() for k, t in tensors.items()}, values)
-        twin.generator = torch.Generator().manual_seed(state.generator.initial_seed())
-        twin.generator.set_state(state.generator.get_state())
-        return twin
+        self.restore_training(result, {k: t.clone() for k, t in tensors.items()}, values)
+        result.generator = torch.Generator().manual_seed(state.generator.initial_seed())
+        result.generator.set_state(state.generator.get_state())
+        return result
 
     def backup(self, state: S) -> tuple[Any, ...]:
         """Return what ``undo`` needs to revert an update."""
@@ -200,7 +201,8 @@ class Method(ABC, Generic[S]):
     def update_within(self, state: S, x: Inputs, y: Tensor, memory_rows: float) -> None:
         """Learn from an online batch and remember about the last ``memory_rows`` rows."""
         raise TypeError(
-            f"{type(self).__name__} has no memory to state: only TAGI forgets in closed form"
+            f"{type(self).__name__} does not support memory_rows=, because only TAGI forgets in "
+            f"closed form: leave it out, or use TAGI"
         )
 
     def learn_epoch(
@@ -209,16 +211,16 @@ class Method(ABC, Generic[S]):
         source: ArrayData | LoaderData,
         order: Tensor | None,
         progress: float,
-        tell: OnBatch,
+        on_batch: OnBatch,
     ) -> bool:
         """Learn every row once in one call and return True; False leaves it to ``update``.
 
         Args:
             state: the state to change.
             source: the rows, in batches.
-            order: the order in which to learn the rows; as they stand if None.
-            progress: epochs done over epochs to do.
-            tell: called with the number of batches done since the last call.
+            order: row numbers in the order in which to learn them. None: the order of the data.
+            progress: number of finished epochs divided by the total number.
+            on_batch: called with the number of batches finished since the last call.
         """
         return False
 
@@ -238,16 +240,16 @@ class Method(ABC, Generic[S]):
     def end_fit(self, state: S, source: ArrayData | LoaderData) -> EpochRecord:
         """Finish a fit, given its rows, and return metrics for the last record.
 
-        For what is to be computed at the weights that were found, such as a curvature.  A
-        checkpoint is from before this call, and a resumed run makes it again: the result may
-        depend on nothing but the state and the rows.  A replay memory calls it after every pass.
+        It computes quantities at the final weights, such as a curvature.  A checkpoint is written
+        before this call, and a resumed fit repeats it, so the result may depend only on the state
+        and the rows.  A replay memory calls it after every pass.
         """
         return {}
 
     def update_noise_from_statistics(self, state: S) -> None:
         """Set an inferred noise from the statistics collected since the last call.
 
-        For learning without epochs, as from a replay memory.
+        It is called where training has no epochs, such as training from a replay memory.
         """
 
     def step_schedule(self, state: S) -> None:
@@ -276,7 +278,7 @@ class Method(ABC, Generic[S]):
 
     def prune(self, state: S, fraction: float, per_layer: bool) -> None:
         """Set the least certain weights permanently to zero, with zero variance."""
-        raise TypeError(f"{type(self).__name__} cannot be pruned")
+        raise TypeError(f"{type(self).__name__} does not support prune()")
 
     def output_shape(self, state: S, x: Inputs) -> torch.Size:
         """Return the shape of the network's output for these rows."""
@@ -296,10 +298,13 @@ class Method(ABC, Generic[S]):
                 validation.require_at_most(options[name], MAX_WEIGHT_SAMPLES, name)
 
     def training(self, state: S) -> tuple[TensorDict, Any]:
-        """Return what else is needed to resume training bit for bit: tensors and JSON values."""
+        """Return further tensors and JSON values that are needed to resume training bit for bit."""
         return {}, None
 
     def restore_training(self, state: S, tensors: TensorDict, values: Any) -> None:
         """Copy the result of ``training`` into a state."""
         if tensors or values is not None:
-            raise TypeError(f"{type(self).__name__} has no training state to take over")
+            raise TypeError(
+                f"{type(self).__name__} has no training state, but the file contains one: it is "
+                f"damaged"
+            )

@@ -1,4 +1,4 @@
-"""Ensembles: several states of one method, trained apart, whose predictions are mixed.
+"""Ensembles: several independently trained states of one method, with mixed predictions.
 
 Lakshminarayanan, Pritzel & Blundell, "Simple and scalable predictive uncertainty estimation using
 deep ensembles" (2017).
@@ -35,7 +35,7 @@ from tractable.training.data import ArrayData, LoaderData
 from tractable.training.inputs import Inputs
 from tractable.training.parallel import run_each
 
-_TOGETHER_BELOW = 1 << 14  # parameters; above, products cost more than calls
+_MAX_VECTORIZED_PARAMETERS = 1 << 14  # above it, matrix products cost more than calls of torch
 
 
 @dataclass
@@ -106,15 +106,15 @@ class EnsembleMethod(Method[EnsembleState]):
         )
 
     def _all_or_none(self, state: EnsembleState, learn: Callable[[Any], None]) -> None:
-        before = [self.member.backup(member) for member in state.members[:-1]]
-        done = 0
+        backups = [self.member.backup(member) for member in state.members[:-1]]
+        n_done = 0
         try:
             for member in state.members:
                 learn(member)
-                done += 1
+                n_done += 1
         except BaseException:
-            for member, held in zip(state.members[:done], before, strict=False):
-                self.member.undo(member, held)
+            for member, backup in zip(state.members[:n_done], backups, strict=False):
+                self.member.undo(member, backup)
             raise
 
     def learn_epoch(
@@ -123,7 +123,7 @@ class EnsembleMethod(Method[EnsembleState]):
         source: ArrayData | LoaderData,
         order: Tensor | None,
         progress: float,
-        tell: OnBatch,
+        on_batch: OnBatch,
     ) -> bool:
         """Train each member on rows in its own order; a loader is read once for all members."""
         if isinstance(source, LoaderData):
@@ -136,7 +136,7 @@ class EnsembleMethod(Method[EnsembleState]):
             ]
         if self.vectorized and self._together(state, source):
             assert isinstance(self.member, BackpropMethod)
-            run_epoch_vectorized(self.member, state.members, source, orders, progress, tell)
+            run_epoch_vectorized(self.member, state.members, source, orders, progress, on_batch)
             return True
         run_each(
             [
@@ -145,7 +145,7 @@ class EnsembleMethod(Method[EnsembleState]):
             ],
             threads=self.parallel,
         )
-        tell(source.batches)
+        on_batch(source.batches)
         return True
 
     def _together(self, state: EnsembleState, source: ArrayData) -> bool:
@@ -156,15 +156,16 @@ class EnsembleMethod(Method[EnsembleState]):
     def vectorized(self) -> bool:
         """Whether all members are trained in one pass: small networks without dropout or buffers.
 
-        One pass saves the cost of calling torch, which is most of a small step; measured, four
-        times faster for 25 networks of two layers of 50 units, and no faster for 400 units.
+        One pass saves calls of torch, which take most of the time of a small step.  It was measured
+        to be four times faster for 25 networks of two layers of 50 units, and no faster for 400
+        units.
         """
         size = sum(shape.numel() for shape in self.network.shapes.values())
         return (
             type(self.member) is BackpropMethod
             and not self.member.drops
             and not self.network.initial_buffers()
-            and size < _TOGETHER_BELOW
+            and size < _MAX_VECTORIZED_PARAMETERS
             and not self.likelihood.traits.learns_noise
             and self.likelihood.traits.supports_vmap
         )
@@ -245,11 +246,11 @@ class EnsembleMethod(Method[EnsembleState]):
         """Return the gradient of the log mean density: the members' gradients, weighted by
         density.
         """
-        found = [self.member.log_prob_gradient(m, x, y, **options) for m in state.members]
-        said = [self.member.outputs(m, x).predictive().log_prob(y) for m in state.members]
-        share = torch.stack(said).softmax(0)
+        gradients = [self.member.log_prob_gradient(m, x, y, **options) for m in state.members]
+        log_probs = [self.member.outputs(m, x).predictive().log_prob(y) for m in state.members]
+        share = torch.stack(log_probs).softmax(0)
         weights = share.reshape(*share.shape, *[1] * (x.ndim - 1))
-        return (weights * torch.stack(found)).sum(0)
+        return (weights * torch.stack(gradients)).sum(0)
 
     def posterior(self, state: EnsembleState) -> Posterior:
         """Return one Gaussian for all members, by the law of total variance."""
@@ -289,13 +290,13 @@ class EnsembleMethod(Method[EnsembleState]):
     @override
     def restore(self, state: EnsembleState, learnt: TensorDict) -> None:
         for i, member in enumerate(state.members):
-            mine, noise = (
+            own, noise = (
                 under_prefix(learnt, f"{i}/state/"),
                 under_prefix(learnt, f"{i}/likelihood/"),
             )
-            validation.check_numbers(mine, self.member.domains)
+            validation.check_numbers(own, self.member.domains)
             member.likelihood.check_buffers(noise)
-            self.member.restore(member, mine)
+            self.member.restore(member, own)
             member.likelihood.load_state_dict(noise)
 
     @override
@@ -312,9 +313,9 @@ class EnsembleMethod(Method[EnsembleState]):
     @override
     def restore_training(self, state: EnsembleState, tensors: TensorDict, values: Any) -> None:
         for i, member in enumerate(state.members):
-            mine = under_prefix(tensors, f"{i}/")
-            member.generator.set_state(mine.pop("generator"))
-            self.member.restore_training(member, mine, values[i])
+            own = under_prefix(tensors, f"{i}/")
+            member.generator.set_state(own.pop("generator"))
+            self.member.restore_training(member, own, values[i])
 
     @classmethod
     def check_file(cls, options: dict[str, Any], net: nn.Module, tensors: TensorDict) -> None:
@@ -331,17 +332,17 @@ class Ensemble(Learner):
     """An ensemble of learners that differ in their seed: initial weights, order of rows, samples.
 
     Args:
-        net: any module that the learner takes.
-        likelihood: how observations depend on the network's outputs; each member has a copy.
+        net: any module that the members' learner supports.
+        likelihood: observation model; each member has a copy.
         n_estimators: number of members.
         learner: the class of the members, or its name.
-        device: device to compute on; by default the CPU.
-        dtype: precision, ``torch.float32`` or ``torch.float64``; by default torch's default.
-        seed: seed of the random number generator of the first member; member i has ``seed + i``.
+        device: device of the computation. Default: CPU.
+        dtype: ``torch.float32`` or ``torch.float64``. Default: torch's default dtype.
+        seed: seed of the first member; member i has the seed ``seed + i``.
         options: further arguments of the members' class.
 
     Exact: the mixture of the members' predictions.  Approximate: a few members, trained from
-    different first weights, stand for draws from the posterior.
+    different initial weights, replace samples from the posterior.
     """
 
     method_class = EnsembleMethod
@@ -364,7 +365,10 @@ class Ensemble(Learner):
             raise ValueError(f"n_estimators must be at least 1, got {n_estimators}")
         kind = serialization.learner_class(learner) if isinstance(learner, str) else learner
         if not (isinstance(kind, type) and issubclass(kind, Learner)) or kind is Ensemble:
-            raise ValueError(f"learner must be a learner to make members of, got {learner!r}")
+            raise ValueError(
+                f"learner must be a class of learners other than Ensemble, or its name, got "
+                f"{learner!r}"
+            )
         first = kind(net, likelihood, device=device, dtype=dtype, seed=seed, **options)
         super().__init__(
             net, likelihood, device=device, dtype=dtype, seed=seed, n_estimators=n_estimators,
@@ -390,7 +394,7 @@ class Ensemble(Learner):
 
         Raises:
             TypeError: there are several members; their networks differ, and the mean of their
-                weights is none of them.
+                weights is not a trained network.
         """
         if self.n_estimators > 1:
             raise TypeError(

@@ -1,4 +1,4 @@
-"""What the gradient methods share: flat parameters, an optimizer, and predictions by draws.
+"""The base of the gradient methods: flat parameters, an optimizer, and sampled predictions.
 
 A method keeps its parameters in a few flat vectors and supplies the gradient of its objective for
 one batch.  The objective of a batch of B rows is ``(w KL - sum of log p(y|z)) / B``, where w is the
@@ -37,11 +37,11 @@ Schedule = Literal["constant", "cosine"] | Factory
 DROPOUT = (
     nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout
 )  # fmt: skip
-_VALIDATION_DRAWS = 10
+_VALIDATION_SAMPLES = 10
 _NOISE_ROWS = 500.0
-"""Rows of a stream that a learnable noise is averaged over, at most."""
-_NOISE_DRAWS = 5
-"""Draws of the weights for the moments of the outputs that a noise is learnt from."""
+"""Maximum number of recent rows of a stream that an inferred noise is averaged over."""
+_NOISE_SAMPLES = 5
+"""Number of weight samples for the moments of outputs from which the noise is inferred."""
 
 
 @dataclass
@@ -49,19 +49,19 @@ class GradientState(State):
     """A state whose vectors are changed by an optimizer."""
 
     vectors: list[Tensor] = field(init=False)
-    """What is learnt: flat, leaves of autograd."""
+    """The trained flat vectors, leaves of autograd."""
     optimizer: torch.optim.Optimizer = field(init=False)
     scheduler: Any = None
     rows: float = 0.0
-    """Rows that the divergence is shared by: of an epoch, then of updates."""
+    """Number of rows that share the divergence: those of an epoch plus those of later updates."""
     log_likelihood: float = 0.0
-    """Summed since the last epoch ended."""
+    """Sum since the end of the last epoch."""
     statistics: Tensor | None = None
-    """What the noise is to be set from, summed since it was set last."""
+    """Sufficient statistics of the noise, summed since the noise was last set."""
     kept: Tensor | None = None
-    """After pruning, which weights may change."""
+    """Mask of the weights that may change; None before pruning."""
     memory: TensorDict = field(default_factory=dict)
-    """Vectors to work in: new memory in every step would cost more than the sums."""
+    """Reusable vectors, because allocating memory in every step costs more than the arithmetic."""
 
     def scratch(self, name: str, size: int | None = None) -> Tensor:
         """Return a reusable vector to write to."""
@@ -95,7 +95,7 @@ class OptimizerOptions:
             raise ValueError(f"n_weight_samples must be at least 1, got {self.n_weight_samples}")
 
     def config(self) -> dict[str, Any]:
-        """Return these four options as JSON values."""
+        """Return the options of this class as JSON values."""
         schedule = self.schedule
         if schedule not in ("constant", "cosine"):
             schedule = optimizers.factory_config(schedule, torch.optim.lr_scheduler)
@@ -121,7 +121,7 @@ class OptimizerOptions:
 class GradientMethod(Method[GradientState]):
     """Base class of methods that follow the gradient of an objective."""
 
-    draws_masks = False
+    keeps_dropout = False
     """Whether dropout stays active when predicting."""
 
     options: OptimizerOptions
@@ -130,7 +130,7 @@ class GradientMethod(Method[GradientState]):
         super().__init__(network, likelihood, options)
         layers = network.module.modules()
         self.drops = any(isinstance(m, DROPOUT) and m.p > 0 for m in layers)
-        self.chance = ForwardRng(network.device, self.drops)
+        self.forward_rng = ForwardRng(network.device, self.drops)
 
     # --- what a gradient method supplies ---------------------------------------------------
 
@@ -162,7 +162,7 @@ class GradientMethod(Method[GradientState]):
     def run(self, weights: list[Tensor], buffers: TensorDict, x: Inputs, train: bool) -> Tensor:
         """Return the network's output with these weights."""
         if is_uncertain(x):
-            raise TypeError("gradient methods take certain inputs: TAGI learns from Gaussian ones")
+            raise TypeError("inputs are Gaussian, expected tensors: use TAGI for uncertain inputs")
         with self.holding(weights, buffers):
             return self.network.run(x, train=train)
 
@@ -175,7 +175,7 @@ class GradientMethod(Method[GradientState]):
         self, state: GradientState, weights: list[Tensor], buffers: TensorDict, x: Inputs, y: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Return the log-likelihood of a batch with dropout, and the outputs."""
-        with self.chance.drawing_from(state.generator, train=True):
+        with self.forward_rng.drawing_from(state.generator, train=True):
             z = self.run(weights, buffers, x, train=True)
         return state.likelihood.log_prob(y, z).sum(), z
 
@@ -188,7 +188,7 @@ class GradientMethod(Method[GradientState]):
         noise: TensorDict = {}
         if position is None and state.likelihood.traits.learns_noise:
             noise = updated_noise(
-                state.likelihood, y, self.outputs(state, x, n_weight_samples=_NOISE_DRAWS)
+                state.likelihood, y, self.outputs(state, x, n_weight_samples=_NOISE_SAMPLES)
             )
         self.follow(state, x, y, position)
         state.likelihood.set_buffers(noise)
@@ -209,9 +209,9 @@ class GradientMethod(Method[GradientState]):
         state.rows, state.buffers = rows, buffers
         if position is not None:
             state.log_likelihood += float(log_likelihood)
-            seen = state.likelihood.sufficient_statistics(y, z.detach())
-            if seen is not None:
-                state.statistics = seen if state.statistics is None else state.statistics + seen
+            new = state.likelihood.sufficient_statistics(y, z.detach())
+            if new is not None:
+                state.statistics = new if state.statistics is None else state.statistics + new
 
     def shared_by(
         self, state: GradientState, rows: int, position: BatchPosition | None
@@ -277,9 +277,10 @@ class GradientMethod(Method[GradientState]):
             raise ValueError(f"n_weight_samples must be at least 1, got {n_weight_samples}")
         generator = torch.Generator().manual_seed(state.seed + PREDICTION_SEED)
         number = self.options.n_weight_samples if n_weight_samples is None else n_weight_samples
-        return SampledOutputs(self.drawn(state, x, number, generator, batch_size), state.likelihood)
+        values = self.sampled_outputs(state, x, number, generator, batch_size)
+        return SampledOutputs(values, state.likelihood)
 
-    def drawn(
+    def sampled_outputs(
         self,
         state: GradientState,
         x: Inputs,
@@ -288,14 +289,14 @@ class GradientMethod(Method[GradientState]):
         batch_size: int | None = None,
     ) -> Tensor:
         """Return outputs for sampled weights, ``[n_weight_samples, rows, ...]``."""
-        found = []
-        rng = self.chance.drawing_from(generator, train=False, always=self.draws_masks)
+        samples = []
+        rng = self.forward_rng.drawing_from(generator, train=False, always=self.keeps_dropout)
         with torch.set_grad_enabled(x.requires_grad), rng:
             for weights in self.weights(state, n_weight_samples, generator):
                 rows = x.split(batch_size or len(x))
                 parts = [self.evaluate(state, weights, part) for part in rows]
-                found.append(parts[0] if len(parts) == 1 else torch.cat(parts))
-        return torch.stack(found)
+                samples.append(parts[0] if len(parts) == 1 else torch.cat(parts))
+        return torch.stack(samples)
 
     def evaluate(self, state: GradientState, weights: list[Tensor], x: Inputs) -> Tensor:
         """Return outputs for a prediction with one sample of the weights."""
@@ -304,7 +305,7 @@ class GradientMethod(Method[GradientState]):
     @override
     def sample(self, state: GradientState, x: Inputs, n: int, generator: torch.Generator) -> Tensor:
         with torch.no_grad():
-            return self.drawn(state, x, n, generator)
+            return self.sampled_outputs(state, x, n, generator)
 
     def log_prob_gradient(
         self, state: GradientState, x: Tensor, y: Tensor, *, n_weight_samples: int | None = None
@@ -318,14 +319,14 @@ class GradientMethod(Method[GradientState]):
 
     @override
     def output_shape(self, state: GradientState, x: Inputs) -> torch.Size:
-        rng = self.chance.drawing_from(state.seed + PREDICTION_SEED, train=False)
+        rng = self.forward_rng.drawing_from(state.seed + PREDICTION_SEED, train=False)
         with torch.no_grad(), rng:
             weights = self.network.split(state.vectors[0])
             return self.run(weights, state.buffers, x, train=False).shape
 
     def scoring_options(self) -> dict[str, Any]:
         """Return fewer weight samples, which suffice for validation during training."""
-        return {"n_weight_samples": min(self.options.n_weight_samples, _VALIDATION_DRAWS)}
+        return {"n_weight_samples": min(self.options.n_weight_samples, _VALIDATION_SAMPLES)}
 
     # --- state -----------------------------------------------------------------------------
 
@@ -352,8 +353,8 @@ class GradientMethod(Method[GradientState]):
         state.statistics = tensors.pop("statistics", None)
         if state.statistics is not None:
             _check_statistics(state.statistics, state.likelihood)
-        made_by = self.options.optimizer
-        optimizers.restore_optimizer(made_by, state.optimizer, tensors, values["optimizer"])
+        factory = self.options.optimizer
+        optimizers.restore_optimizer(factory, state.optimizer, tensors, values["optimizer"])
         if state.scheduler is not None and values["schedule"] is not None:
             usual = _plain(state.scheduler.state_dict())
             for key, value in values["schedule"].items():
@@ -361,30 +362,30 @@ class GradientMethod(Method[GradientState]):
             state.scheduler.load_state_dict(values["schedule"])
         state.rows = float(values["rows"])
         if not 0 <= state.rows < math.inf:
-            raise ValueError(f"rows must be a number from 0, got {state.rows}")
+            raise ValueError(f"rows must be a finite number of at least 0, got {state.rows}")
 
 
 def _check_statistics(statistics: Tensor, likelihood: Likelihood) -> None:
     """Raise an error for statistics that give an invalid noise."""
-    twin = copy.deepcopy(likelihood)
-    twin.m_step(statistics)
+    updated = copy.deepcopy(likelihood)
+    updated.m_step(statistics)
     validation.check_same_tensors(
-        dict(likelihood.named_buffers()), dict(twin.named_buffers()), "noise"
+        dict(likelihood.named_buffers()), dict(updated.named_buffers()), "noise"
     )
-    twin.check_buffers(twin.state_dict())
+    updated.check_buffers(updated.state_dict())
 
 
 def updated_noise(likelihood: Likelihood, y: Tensor, outputs: Outputs) -> TensorDict:
-    """Return the buffers of a likelihood after one online step of its noise; empty if it is given.
+    """Return the buffers of a likelihood after an online update of its noise; empty if it is given.
 
-    Approximate: the noise is an average over about the last 500 rows.  It contains the errors that
-    the network made on these rows before it learnt them, except for the part that the variance of
+    Approximate: the noise is an average over about the last 500 rows.  It contains the errors of
+    the network on these rows before it learns them, except for the part that the variance of
     ``outputs`` explains.
 
     Args:
         likelihood: the likelihood; it is not changed.
         y: targets of some rows.
-        outputs: outputs at these rows, from before they are learnt.
+        outputs: outputs at these rows, before the network learns them.
     """
     with torch.no_grad():
         return likelihood.update_noise(y, *outputs.moments(), memory_rows=_NOISE_ROWS)
@@ -398,6 +399,6 @@ def _plain(values: dict[str, Any]) -> dict[str, Any]:
 
 _NON_FINITE = (
     "the gradient is not finite, so the step was not made: (a) inputs or targets are too large "
-    "(standardise them), (b) the learning rate is too high, or (c) the noise of the likelihood is "
+    "(standardize them), (b) the learning rate is too high, or (c) the noise of the likelihood is "
     "far too small for the residuals"
 )

@@ -1,7 +1,7 @@
-"""Optimizers and schedules of the gradient learners: made, described as JSON, saved and restored.
+"""Optimizers and learning-rate schedules of the gradient learners, and their states in files.
 
-A *factory* makes one: a class of ``torch.optim``, its name, a ``functools.partial`` of it with
-more arguments, or any function.  All but the last can be written to a model file.
+A *factory* constructs one: a class of ``torch.optim``, its name, a ``functools.partial`` of it with
+more arguments, or any function.  All but functions can be written to a model file.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def resolve_factory(factory: Factory, home: Any, what: str) -> Callable[..., Any
     if isinstance(factory, dict):
         if factory["name"] == _UNKNOWN:
             raise ValueError(
-                f"the file does not hold the {what}, {_UNKNOWN}: give load(path, {what}=...)"
+                f"the file does not contain the {what}, {_UNKNOWN}: pass load(path, {what}=...)"
             )
-        found = getattr(home, str(factory["name"]), None)
-        if not (isinstance(found, type) and issubclass(found, _KINDS[what])):
+        kind = getattr(home, str(factory["name"]), None)
+        if not (isinstance(kind, type) and issubclass(kind, _KINDS[what])):
             raise ValueError(f"{home.__name__} has no {what} {factory['name']!r}")
-        return partial(found, **{str(k): _plain(v) for k, v in factory["keywords"].items()})
+        return partial(kind, **{str(k): _plain(v) for k, v in factory["keywords"].items()})
     if not callable(factory):
         raise TypeError(f"{what} must be a class of {home.__name__}, got {factory!r}")
     return factory
@@ -47,7 +47,10 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple) and all(isinstance(v, _Number) for v in value):
         return tuple(value)
     if not isinstance(value, _Number):
-        raise TypeError(f"{value!r} is no argument of an optimizer that a file may hold")
+        raise TypeError(
+            f"argument of an optimizer in the file is {value!r}, expected a number, a string or "
+            f"a list"
+        )
     return value
 
 
@@ -71,38 +74,38 @@ def factory_config(factory: Factory, home: Any) -> dict[str, Any]:
 
 def make_optimizer(factory: Factory, vectors: list[Tensor], lr: float) -> Optimizer:
     """Return an optimizer of these vectors; plain Adam is fused into one pass."""
-    maker = resolve_factory(factory, torch.optim, "optimizer")
-    target = maker.func if isinstance(maker, partial) else maker
+    create = resolve_factory(factory, torch.optim, "optimizer")
+    target = create.func if isinstance(create, partial) else create
     keywords: dict[str, Any] = {"lr": lr}
     if target in (torch.optim.Adam, torch.optim.AdamW) and not (
-        isinstance(maker, partial)
-        and {"foreach", "capturable", "differentiable"} & set(maker.keywords)
+        isinstance(create, partial)
+        and {"foreach", "capturable", "differentiable"} & set(create.keywords)
     ):
         keywords["fused"] = True
-    optimizer = maker(vectors, **keywords)
+    optimizer = create(vectors, **keywords)
     if not isinstance(optimizer, Optimizer):
         raise TypeError(
-            f"optimizer must make a torch.optim.Optimizer, got {type(optimizer).__name__}"
+            f"optimizer must return a torch.optim.Optimizer, got {type(optimizer).__name__}"
         )
     return optimizer
 
 
 def optimizer_state(optimizer: Optimizer) -> tuple[dict[str, Tensor], Any]:
     """Return an optimizer's state as named tensors and JSON values."""
-    held = optimizer.state_dict()
+    state_dict = optimizer.state_dict()
     tensors: dict[str, Tensor] = {}
     numbers: dict[str, dict[str, Any]] = {}
-    for index, entries in held["state"].items():
+    for index, entries in state_dict["state"].items():
         for name, value in entries.items():
             if isinstance(value, Tensor):
                 tensors[f"{index}/{name}"] = value
             else:
                 numbers.setdefault(str(index), {})[name] = value
-    return tensors, {"numbers": numbers, "groups": held["param_groups"]}
+    return tensors, {"numbers": numbers, "groups": state_dict["param_groups"]}
 
 
 def restore_optimizer(
-    factory: Factory, optimizer: Optimizer, tensors: dict[str, Tensor], held: Any
+    factory: Factory, optimizer: Optimizer, tensors: dict[str, Tensor], values: Any
 ) -> None:
     """Load the result of ``optimizer_state`` if it fits an optimizer of this factory."""
     vectors = [vector for group in optimizer.param_groups for vector in group["params"]]
@@ -111,18 +114,18 @@ def restore_optimizer(
     for name, tensor in tensors.items():
         index, _, key = name.partition("/")
         entries.setdefault(int(index), {})[key] = tensor
-    for index, numbers in held["numbers"].items():
+    for index, numbers in values["numbers"].items():
         entries.setdefault(int(index), {}).update(numbers)
     for number, entry in entries.items():
         _check_entry(entry, example["state"][number], vectors[number])
     kind = type(optimizer)
-    pairs = zip(held["groups"], example["param_groups"], strict=True)
+    pairs = zip(values["groups"], example["param_groups"], strict=True)
     groups = [_group(kind, given, usual) for given, usual in pairs]
     optimizer.load_state_dict({"state": entries, "param_groups": groups})
 
 
 def _stepped(factory: Factory, like: Tensor, vectors: int) -> dict[str, Any]:
-    """The state of such an optimizer of vectors of one entry each, after a step."""
+    """Return the state of an optimizer of vectors with one entry each, after one step."""
     small = [like.detach().new_zeros(1).requires_grad_() for _ in range(vectors)]
     optimizer = make_optimizer(factory, small, lr=1.0)
     for vector in small:
@@ -132,10 +135,10 @@ def _stepped(factory: Factory, like: Tensor, vectors: int) -> dict[str, Any]:
 
 
 def _check_entry(entry: dict[str, Any], example: dict[str, Any], vector: Tensor) -> None:
-    """Refuse the state of a vector that such an optimizer does not have."""
+    """Raise an error unless a state has the names, shapes and domains of ``example``."""
     if entry.keys() != example.keys():
         raise InvalidModelFile(
-            f"the optimizer in the file keeps {sorted(entry)}, this one {sorted(example)}"
+            f"the optimizer in the file has the state {sorted(entry)}, expected {sorted(example)}"
         )
     for name, value in entry.items():
         usual = example[name]
@@ -151,9 +154,9 @@ def _check_entry(entry: dict[str, Any], example: dict[str, Any], vector: Tensor)
 
 
 def _group(kind: type[Optimizer], given: dict[str, Any], usual: dict[str, Any]) -> dict[str, Any]:
-    """Settings of a file, of the same kinds as an optimizer has, and such as it accepts."""
+    """Return the settings of a file, after a check that the optimizer accepts them."""
     if given["params"] != usual["params"]:
-        raise InvalidModelFile("the optimizer in the file is of other vectors")
+        raise InvalidModelFile("the optimizer in the file belongs to other parameters")
     for key, value in given.items():
         if key in usual:
             check_value(value, usual[key], key)
@@ -165,14 +168,16 @@ def _group(kind: type[Optimizer], given: dict[str, Any], usual: dict[str, Any]) 
 
 
 def check_value(given: Any, usual: Any, name: str) -> None:
-    """A number where there is one, and nothing else but what is there."""
+    """Raise an error unless a value is a number where ``usual`` is one, and else equal to it."""
     if isinstance(usual, list | tuple) and isinstance(given, list) and len(given) == len(usual):
         for pair in zip(given, usual, strict=True):
             check_value(*pair, name)
         return
     numbers = [isinstance(v, int | float) and not isinstance(v, bool) for v in (given, usual)]
     if not (all(numbers) and math.isfinite(given)) and given != usual:
-        raise InvalidModelFile(f"the optimizer's {name} in the file is {given!r}, usual is {usual}")
+        raise InvalidModelFile(
+            f"the optimizer's {name} in the file is {given!r}, expected a value like {usual}"
+        )
 
 
 _NOT_NEGATIVE = {

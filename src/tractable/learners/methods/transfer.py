@@ -1,9 +1,9 @@
-"""A prior that is what another fit found: transfer, fine-tuning and continual learning.
+"""The posterior of another fit as a prior: transfer, fine-tuning and continual learning.
 
 The posterior of one set of rows is the prior for the next ("Understanding Deep Learning", eqs.
-9.11 and 9.12, with that posterior in place of the prior).  Each parameter begins at the mean it was
-found to have, as unsure as it was found to be times a factor; parts that the other fit does not
-have, such as a new head, begin anew.
+9.11 and 9.12, with that posterior in place of the prior).  Each parameter starts from its posterior
+mean, with its posterior variance times a factor.  Parts that the other fit does not have, such as a
+new head, are initialized at random.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class TransferredPrior:
 
     Attributes:
         variance: mean variance of each parameter, to which forgetting returns.
-        gaussians: mean and variance of each parameter's entries; None for a prior that a file
-            names, whose learner has its own by then.
+        gaussians: mean and variance of each parameter's entries; None for a prior from a file,
+            which contains the posterior of the learner instead.
     """
 
     variance: dict[str, float]
@@ -43,9 +43,9 @@ class TransferredPrior:
         """Return the prior for a posterior, a learner, or the JSON values of a file.
 
         Args:
-            given: a posterior, a learner that has one, or what ``config`` gave.
+            given: a posterior, a learner that has one, or the result of ``config``.
             shapes: the shape of every parameter of the network.
-            reinit: parameters that begin anew.
+            reinit: names of parameters that are initialized at random.
             prior_scale: factor on the variances.
         """
         if isinstance(given, TransferredPrior):
@@ -54,13 +54,16 @@ class TransferredPrior:
             raise ValueError(f"prior_scale must be a positive number, got {prior_scale}")
         expected = {name: shape for name, shape in shapes.items() if name not in reinit}
         if not expected:
-            raise ValueError("reinit names every parameter: nothing of the prior is left")
+            raise ValueError(
+                "reinit names every parameter, so that the prior has no effect: leave out some "
+                "names, or leave out prior="
+            )
         if isinstance(given, dict):
             return cls(_numbers(given, expected))
-        found = posterior_of(given)
+        posterior = posterior_of(given)
         gaussians = {}
         for name, shape in expected.items():
-            loc, variance = _matching(found, name, shape)
+            loc, variance = _matching(posterior, name, shape)
             gaussians[name] = (loc, prior_scale * variance)
         return cls({name: float(v.mean()) for name, (_, v) in gaussians.items()}, gaussians)
 
@@ -88,13 +91,13 @@ def is_posterior(given: Any) -> bool:
 
 def posterior_of(given: Any) -> Posterior:
     """Return the given posterior, or that of the given learner."""
-    found = given if isinstance(given, Posterior) else getattr(given, "posterior", None)
-    if not isinstance(found, Posterior):
+    posterior = given if isinstance(given, Posterior) else getattr(given, "posterior", None)
+    if not isinstance(posterior, Posterior):
         raise TypeError(
             f"prior must be the posterior of another fit, or its learner, got "
             f"{type(given).__name__}"
         )
-    return found
+    return posterior
 
 
 def transferred_normal_prior(
@@ -103,34 +106,36 @@ def transferred_normal_prior(
     """Return a prior over all weights as a flat vector; reinitialized ones are ``N(0,
     sigma^2)``.
     """
-    known = TransferredPrior.of(given, shapes, reinit, prior_scale)
-    assert known.gaussians is not None
+    prior = TransferredPrior.of(given, shapes, reinit, prior_scale)
+    assert prior.gaussians is not None
     locs, sigmas = [], []
     for name, shape in shapes.items():
         size = shape.numel()
         zero, wide = torch.zeros(size), torch.full((size,), sigma**2)
-        loc, variance = known.gaussians.get(name, (zero, wide))
+        loc, variance = prior.gaussians.get(name, (zero, wide))
         locs.append(loc.detach().cpu().reshape(-1).double())
         sigmas.append(variance.detach().cpu().reshape(-1).double().sqrt())
     return NormalEach(torch.cat(locs), torch.cat(sigmas))
 
 
-def _matching(found: Posterior, name: str, shape: torch.Size) -> tuple[Tensor, Tensor]:
-    theirs = found.shapes.get(name)
+def _matching(posterior: Posterior, name: str, shape: torch.Size) -> tuple[Tensor, Tensor]:
+    theirs = posterior.shapes.get(name)
     if theirs != shape:
-        held = "is not in it" if theirs is None else f"has the shape {tuple(theirs)} there"
-        raise ValueError(
-            f"the prior is of another network: {name} has the shape {tuple(shape)} here and "
-            f"{held}; parts that begin anew are named in reinit=[{name.rpartition('.')[0]!r}]"
+        found = (
+            "is not in the prior" if theirs is None else f"has shape {tuple(theirs)} in the prior"
         )
-    loc, variance = found[name].loc.detach(), found[name].variance.detach()
+        raise ValueError(
+            f"the prior belongs to another network: {name} {found}, expected {tuple(shape)}; to "
+            f"initialize this part at random, use reinit=[{name.rpartition('.')[0]!r}]"
+        )
+    loc, variance = posterior[name].loc.detach(), posterior[name].variance.detach()
     if not bool((variance > 0).any()):
         raise ValueError(
-            f"the prior is a point estimate: {name} has no variance, so nothing could be learnt; "
-            f"TAGI(net, init='net') begins at weights without variance"
+            f"the prior is a point estimate: {name} has variance 0, so it could not be trained; "
+            f"TAGI(net, init='net') starts from weights without variance"
         )
     if not bool(torch.isfinite(loc).all() and torch.isfinite(variance).all()):
-        raise ValueError(f"the prior has NaN or infinite numbers for {name}")
+        raise ValueError(f"the prior has NaN or infinite values for {name}")
     return loc, variance
 
 

@@ -1,4 +1,4 @@
-"""Several point estimates in one pass: the members of a small ensemble, by ``vmap``."""
+"""Training of all members of a small ensemble of point estimates in one pass, by ``vmap``."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ def run_epoch_vectorized(
     source: ArrayData,
     orders: list[Tensor | None],
     progress: float,
-    tell: OnBatch,
+    on_batch: OnBatch,
 ) -> None:
-    """Train all members for one epoch, each with its own order, one batch of all at a time.
+    """Train all members for one epoch, each with its own order of the rows.
 
-    Exact: the same steps as one member after the other, but for rounding.
+    Exact: up to rounding, the steps are those of training one member after the other.
     """
     for batch, parts in enumerate(zip(*[source.epoch(order) for order in orders], strict=True)):
         x, y = (torch.stack(tensors) for tensors in zip(*parts, strict=True))
         rows = x.shape[1]
         position = BatchPosition(rows / len(source), progress, batch, source.batches)
-        found, gradient = _gradients(method, states, x, y)
-        for state, value, d_w in zip(states, found.tolist(), gradient, strict=True):
+        log_likelihoods, gradient = _gradients(method, states, x, y)
+        for state, value, d_w in zip(states, log_likelihoods.tolist(), gradient, strict=True):
             state.rows, weight = method.shared_by(state, rows, position)
             method.step(state, value, [method.with_prior(state, d_w, weight)], rows, position)
             state.log_likelihood += value
-        tell(1)
+        on_batch(1)
 
 
 def supports_vmap(method: BackpropMethod, state: GradientState, source: ArrayData) -> bool:
     """Return whether ``vmap`` supports the network."""
     if not isinstance(source.x, Tensor):
         return False
-    one = (torch.stack([part[:1]] * 2) for part in (source.x, source.y))
+    one_row = (torch.stack([part[:1]] * 2) for part in (source.x, source.y))
     try:
-        _gradients(method, [state, state], *one)
+        _gradients(method, [state, state], *one_row)
     except (RuntimeError, IndexError, InvalidInput):
         return False
     return True
@@ -59,5 +59,5 @@ def _gradients(
         return likelihood.log_prob(y, z).sum()
 
     leaf = torch.stack([s.vectors[0].detach() for s in states]).requires_grad_()
-    found = torch.func.vmap(log_likelihood)(leaf, x, y)
-    return found, torch.autograd.grad(-found.sum(), leaf)[0]
+    values = torch.func.vmap(log_likelihood)(leaf, x, y)
+    return values, torch.autograd.grad(-values.sum(), leaf)[0]

@@ -1,15 +1,15 @@
-"""Where the random functions that a network calls draw from.
+"""Random numbers of forward passes, seeded from a learner's generator.
 
-Dropout, stochastic depth or ``torch.randn_like`` in a module's forward read torch's global
-generator.  A learner lends it a seed of its own generator for the pass and puts it back, so that
-the same seed gives the same result, and nothing outside is disturbed.
+Dropout, stochastic depth or ``torch.randn_like`` in a module's forward use torch's global
+generator.  A learner seeds it from its own generator for the forward pass and restores its state
+afterwards, so that the same seed gives the same result, and other code is unaffected.
 
-Lending costs some sixteen microseconds and a lock, so it is done only for networks that draw.  The
-first pass of each mode is lent a seed, to find out whether the network draws; after that every pass
-is checked for a change of the global generator's state, which costs four.
+Seeding takes about sixteen microseconds and a lock, so it is limited to networks that use random
+numbers.  The first pass of each mode is seeded, to find out whether the network uses any.  Every
+later pass is checked for a change of the global generator's state, which takes four microseconds.
 
-Approximate: a network that begins to draw later (a dropout rate that rises from zero, say) draws
-from the global generator in the first pass that does, and from the learner's in all after it.
+Approximate: a network that starts to use random numbers later, such as one whose dropout rate rises
+from zero, takes those of its first such pass from the global generator.
 """
 
 from __future__ import annotations
@@ -21,47 +21,48 @@ from threading import RLock
 import torch
 
 PREDICTION_SEED = 7_919
-"""Predictions draw from a stream of their own, this far from the learner's seed."""
+"""Predictions use a generator with the learner's seed plus this number."""
 
 
-_GLOBAL = RLock()  # one thread at a time has torch's generator, and puts it back
+_GLOBAL = RLock()  # one thread at a time may seed and restore torch's global generator
 
 
 class ForwardRng:
-    """Seeds the global generator from a learner's generator, for networks that draw random numbers.
+    """Seeds the global generator from a learner's generator, for networks that use random numbers.
 
     Args:
-        device: device that the network computes on.
-        drops: whether it is known to draw when training.
+        device: device of the network.
+        drops: whether the network is known to use random numbers in training.
     """
 
     def __init__(self, device: torch.device, drops: bool = False) -> None:
         self.devices = [device] if device.type == "cuda" else []
-        self.draws = {True: drops, False: False}
+        self.is_random = {True: drops, False: False}
+        """Whether the network is known to use random numbers, by ``train``."""
         self.suspected = {True: True, False: True}
-        """Whether the next pass of a mode is lent a seed, to see whether the network draws."""
+        """Whether to seed the next pass, to find out if it uses random numbers, by ``train``."""
 
     @contextmanager
     def drawing_from(
         self, source: torch.Generator | int, *, train: bool, always: bool = False
     ) -> Iterator[None]:
         """Run a forward pass with random numbers from ``source``, a generator or a seed."""
-        if not (always or self.draws[train] or self.suspected[train]):
+        if not (always or self.is_random[train] or self.suspected[train]):
             start = self._states()
             yield
-            # Only a suspicion: without the lock, another thread may have drawn.
+            # This is not certain: without the lock, another thread may have used the generator.
             self.suspected[train] = self._changed(start)
             return
-        # The generator goes on only for a pass in training that drew: predictions are the same at
-        # every call, and a network that draws nothing leaves it as it was.
+        # The generator advances only for a training pass that used random numbers, so that
+        # predictions are the same at every call.
         generator = _generator(source)
         with self.seeded(_copied(generator)):
             start = self._states()
             yield
-            drew = self._changed(start)
+            was_used = self._changed(start)
         self.suspected[train] = False
-        self.draws[train] |= drew
-        if train and self.draws[True]:
+        self.is_random[train] |= was_used
+        if train and self.is_random[True]:
             _seed(generator)
 
     @contextmanager
@@ -69,7 +70,7 @@ class ForwardRng:
         """Seed torch's global generator from ``generator`` inside the block."""
         seed = _seed(generator)
         with _GLOBAL, torch.random.fork_rng(self.devices):
-            # Not torch.manual_seed, which asks every kind of device for a stack trace (1.5 ms).
+            # torch.manual_seed takes 1.5 ms, because it asks every device for a stack trace.
             torch.default_generator.manual_seed(seed)
             for device in self.devices:
                 with torch.cuda.device(device):
@@ -81,8 +82,8 @@ class ForwardRng:
         return any(not torch.equal(a, b) for a, b in zip(before, self._states(), strict=True))
 
     def _states(self) -> list[torch.Tensor]:
-        found = [torch.get_rng_state()]
-        return found + [torch.cuda.get_rng_state(device) for device in self.devices]
+        states = [torch.get_rng_state()]
+        return states + [torch.cuda.get_rng_state(device) for device in self.devices]
 
 
 def _seed(generator: torch.Generator) -> int:

@@ -162,11 +162,11 @@ class TAGIMethod(Method[TAGIState]):
         source: ArrayData | LoaderData,
         order: Tensor | None,
         progress: float,
-        tell: OnBatch,
+        on_batch: OnBatch,
     ) -> bool:
         """Learn an epoch in one call of the engine, if it supports that."""
         return self.engine.learn_epoch(
-            state, source, order, self.options.epoch_forgetting * (1 - progress), tell
+            state, source, order, self.options.epoch_forgetting * (1 - progress), on_batch
         )
 
     def end_epoch(self, state: TAGIState) -> EpochRecord:
@@ -175,7 +175,10 @@ class TAGIMethod(Method[TAGIState]):
             leaves = state.posterior.leaves
 
             def run(buffers: TensorDict, x: Inputs) -> None:
-                with torch.no_grad(), self.eager.chance.drawing_from(state.generator, train=True):
+                with (
+                    torch.no_grad(),
+                    self.eager.forward_rng.drawing_from(state.generator, train=True),
+                ):
                     self.eager.run(*leaves, buffers, x, train=True)
 
             state.buffers = refreshed_batch_norm(self.network, state.buffers, state.recent, run)

@@ -126,13 +126,13 @@ class AutoEngine(Engine):
         source: ArrayData | LoaderData,
         order: Tensor | None,
         forget: float,
-        tell: OnBatch,
+        on_batch: OnBatch,
     ) -> bool:
         if isinstance(source, LoaderData):
             return False
         if self.parameters * source.batch_size > self.limits.epoch_work:
             return False
-        return self.kernel.learn_epoch(state, source, order, forget, tell)
+        return self.kernel.learn_epoch(state, source, order, forget, on_batch)
 
     @override
     def outputs(self, state: TAGIState, x: Inputs) -> tuple[Tensor, Tensor]:

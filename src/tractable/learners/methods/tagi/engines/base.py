@@ -100,7 +100,7 @@ class Engine(ABC):
         source: ArrayData | LoaderData,
         order: Tensor | None,
         forget: float,
-        tell: OnBatch,
+        on_batch: OnBatch,
     ) -> bool:
         """Learn every row once and return True, or return False if the engine does not support
         it.

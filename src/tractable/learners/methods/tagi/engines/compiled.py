@@ -74,7 +74,7 @@ class CompiledEngine(Engine):
             with torch.no_grad():
                 z = self.eager.run(*posterior.leaves, buffers, x, train=True)
                 verdict = self.eager.weigh(state, y, z)
-        with self.eager.chance.drawing_from(state.generator, train=True):
+        with self.eager.forward_rng.drawing_from(state.generator, train=True):
             loc, variance, buffers, noise, finite = self._call(
                 state.likelihood,
                 memory_rows,

@@ -51,7 +51,7 @@ class TorchEngine(Engine):
         self, network: Network, moments: Mode, rule: BatchRule, guard: Robustness = NOT_ROBUST
     ) -> None:
         self.network, self.moments, self.rule, self.guard = network, moments, rule, guard
-        self.chance = ForwardRng(network.device)
+        self.forward_rng = ForwardRng(network.device)
         size = sum(shape.numel() for shape in network.shapes.values())
         self.at_once = size < _FLAT_UPDATE_BELOW
         """Whether an update treats all parameters as one vector, or each by itself."""
@@ -68,7 +68,7 @@ class TorchEngine(Engine):
         buffers = {name: b.clone() for name, b in state.buffers.items()}
         posterior = state.posterior
         with torch.enable_grad(), self.running(*posterior.leaves, buffers):
-            with self.chance.drawing_from(state.generator, train=True):
+            with self.forward_rng.drawing_from(state.generator, train=True):
                 z = self.forward(x, train=True)
             verdict = self.weigh(state, y, z)
             heard, shift, g_var, step = self.messages(
@@ -209,14 +209,14 @@ class TorchEngine(Engine):
 
     @override
     def outputs(self, state: TAGIState, x: Inputs) -> tuple[Tensor, Tensor]:
-        rng = self.chance.drawing_from(state.seed + PREDICTION_SEED, train=False)
+        rng = self.forward_rng.drawing_from(state.seed + PREDICTION_SEED, train=False)
         with torch.no_grad(), rng:
             z = self.run(*state.posterior.leaves, state.buffers, x, train=False)
         return z.loc, z.variance
 
     @override
     def sample(self, state: TAGIState, x: Inputs, n: int, generator: torch.Generator) -> Tensor:
-        with torch.no_grad(), self.chance.drawing_from(generator, train=False):
+        with torch.no_grad(), self.forward_rng.drawing_from(generator, train=False):
             weights = state.posterior.iter_samples(n, generator)
             drawn = [self.network({**named, **state.buffers}, x) for named in weights]
         return torch.stack(drawn)

@@ -271,16 +271,16 @@ class NativeEngine(Engine):
         source: ArrayData | LoaderData,
         order: Tensor | None,
         forget: float,
-        tell: OnBatch,
+        on_batch: OnBatch,
     ) -> bool:
         """Train for one epoch in a single call of the kernel.
 
         If a message is not finite, the model is as it was before the batch that sent it; if
-        ``tell`` or a signal raises, as it was before the epoch.
+        ``on_batch`` or a signal raises, as it was before the epoch.
         """
         if isinstance(source, LoaderData) or not self.takes(source.x):
             return False
-        learnt = self._learn(state, source.x, source.y, order, source.batch_size, forget, tell)
+        learnt = self._learn(state, source.x, source.y, order, source.batch_size, forget, on_batch)
         if learnt < source.batches:
             raise NonFiniteUpdate(NON_FINITE)
         return True
@@ -293,7 +293,7 @@ class NativeEngine(Engine):
         order: Tensor | None,
         batch_size: int,
         forget: float,
-        tell: OnBatch | None,
+        on_batch: OnBatch | None,
         memory_rows: float | None = None,
     ) -> int:
         """Learn rows once in batches and return the number of learned batches."""
@@ -302,8 +302,8 @@ class NativeEngine(Engine):
         def report(done: int) -> None:
             nonlocal reported
             stop_if_cancelled()
-            if tell is not None:
-                tell(done - reported)
+            if on_batch is not None:
+                on_batch(done - reported)
             reported = done
 
         posterior, likelihood, gate = state.posterior, state.likelihood, state.gate
@@ -335,8 +335,8 @@ class NativeEngine(Engine):
             )
         )
         import_noise(likelihood, *noise)
-        if tell is not None and learnt > reported:
-            tell(learnt - reported)
+        if on_batch is not None and learnt > reported:
+            on_batch(learnt - reported)
         return learnt
 
     @override
