@@ -162,7 +162,11 @@ class Method(ABC, Generic[S]):
     # --- with a default --------------------------------------------------------------------
 
     def on_network(self, network: Network) -> Self:
-        """Return this method for another copy of the network, for example on another device."""
+        """Return this method for another copy of the network, for example on another device.
+
+        Args:
+            network: copy of the network, with the same parameters.
+        """
         return type(self)(network, self.likelihood, self.options)
 
     def config(self) -> dict[str, Any]:
@@ -227,7 +231,13 @@ class Method(ABC, Generic[S]):
     def batches_of(
         self, state: S, source: ArrayData | LoaderData, order: Tensor | None = None
     ) -> Iterator[tuple[Inputs, Tensor]]:
-        """Yield the checked inputs and targets of one epoch."""
+        """Yield the checked inputs and targets of one epoch.
+
+        Args:
+            state: state whose likelihood checks the targets of a loader.
+            source: the rows, in batches.
+            order: row numbers in the order of the epoch. None: the order of the data.
+        """
         for x, y in source.epoch(order):
             if isinstance(source, LoaderData):
                 y = state.likelihood.check_targets(y, self.output_shape(state, x))
@@ -243,6 +253,10 @@ class Method(ABC, Generic[S]):
         It computes quantities at the final weights, such as a curvature.  A checkpoint is written
         before this call, and a resumed fit repeats it, so the result may depend only on the state
         and the rows.  A replay memory calls it after every pass.
+
+        Args:
+            state: the state to change.
+            source: the rows of the fit.
         """
         return {}
 
@@ -260,7 +274,12 @@ class Method(ABC, Generic[S]):
         state.likelihood.rescale(scale)
 
     def held_out_scale(self, state: S, held_out: list[HeldOut]) -> float:
-        """Return the factor on the noise variance that maximizes the held-out likelihood."""
+        """Return the factor on the noise variance that maximizes the held-out likelihood.
+
+        Args:
+            state: the state.
+            held_out: predictions of each fit for rows that it was not trained on.
+        """
         return state.likelihood.held_out_scale(held_out)
 
     def held_out_log_prob(
@@ -270,14 +289,25 @@ class Method(ABC, Generic[S]):
         return likelihood.held_out_log_prob(y, mean, variance)
 
     def warn_about_scale(self, source: ArrayData | LoaderData) -> None:
-        """Warn before a fit if the data have an unsuitable scale."""
+        """Warn before a fit if the data have an unsuitable scale.
+
+        Args:
+            source: the rows of the fit.
+        """
 
     def predictive_likelihood(self, state: S) -> Likelihood:
         """Return the likelihood with the noise that predictions have."""
         return state.likelihood
 
     def prune(self, state: S, fraction: float, per_layer: bool) -> None:
-        """Set the least certain weights permanently to zero, with zero variance."""
+        """Set the least certain weights permanently to zero, with zero variance.
+
+        Args:
+            state: the state to change.
+            fraction: share of the weights to prune, from 0 to 1.
+            per_layer: whether to prune this share of every parameter tensor instead of all weights
+                together.
+        """
         raise TypeError(f"{type(self).__name__} does not support prune()")
 
     def output_shape(self, state: S, x: Inputs) -> torch.Size:
@@ -292,6 +322,11 @@ class Method(ABC, Generic[S]):
     def check_file(cls, options: dict[str, Any], net: nn.Module, tensors: TensorDict) -> None:
         """Raise an error for options in a file that would need more memory than the file
         justifies.
+
+        Args:
+            options: options in the file.
+            net: the network.
+            tensors: tensors in the file.
         """
         for name in ("n_weight_samples", "n_train_samples"):
             if name in options:

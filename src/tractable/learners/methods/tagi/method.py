@@ -327,7 +327,7 @@ _RETURN = 0.1
 
 
 _RAW = 50.0
-"""From here on the usual size of a column's values is said to be in raw units."""
+"""Median size of a column's values above which a warning recommends standardization."""
 _FEW_ROWS, _ENOUGH_ROWS = 10, 1000
 
 

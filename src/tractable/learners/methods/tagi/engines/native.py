@@ -50,7 +50,7 @@ _log = logging.getLogger("tractable")
 
 MISSING = (
     "the compiled kernel is not installed (no C++ compiler when tractable was installed?); "
-    "`tractable info` tells more"
+    "`tractable info` reports details"
 )
 
 
