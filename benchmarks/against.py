@@ -23,6 +23,14 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
+# Names of arguments in checkouts before version 0.2.
+FORMER = {
+    "distance_aware": "off_data",
+    "n_estimators": "n",
+    "n_features": "features",
+    "n_actions": "actions",
+    "n_steps": "horizon",
+}
 RESULTS = HERE / "results" / "against.json"
 
 
@@ -52,6 +60,10 @@ def measure() -> dict[str, float]:
     images = torch.rand(128, 784, generator=generator)
     labels = torch.randint(10, (128,), generator=generator)
     normal, classes = tr.likelihoods.Normal, tr.likelihoods.Categorical
+    is_former = "off_data" in inspect.signature(tr.Learner.fit).parameters
+
+    def named(**options: Any) -> dict[str, Any]:
+        return {FORMER[k]: v for k, v in options.items()} if is_former else options
 
     def dense(inputs: int = 8) -> nn.Sequential:
         return nn.Sequential(
@@ -73,14 +85,11 @@ def measure() -> dict[str, float]:
     bbb, local = (
         tr.BayesByBackprop(dense(), normal(0.5), estimator=kind) for kind in ("weights", "local")
     )
-    point, five = (
-        tr.Backprop(dense(), normal(0.5)),
-        tr.Ensemble(dense(), normal(0.5), n_estimators=5),
-    )
+    point = tr.Backprop(dense(), normal(0.5))
+    five = tr.Ensemble(dense(), normal(0.5), **named(n_estimators=5))
     square = images.reshape(128, 1, 28, 28)
-    once: dict[str, Any] = {"epochs": 1, "progress": False}
-    if "distance_aware" in inspect.signature(tr.Learner.fit).parameters:
-        once["distance_aware"] = False  # done once a fit, not once a step
+    # Distances are computed once a fit, not once a step.
+    once = {"epochs": 1, "progress": False, **named(distance_aware=False)}
     found = {
         "native: update, 1 row": fastest(lambda: native.update(x[:1], y[:1]), 200),
         "native: predict, 1 row": fastest(lambda: native.predict(x[:1]), 200),
@@ -100,12 +109,11 @@ def measure() -> dict[str, float]:
         "backprop: epoch, batch 50": fastest(lambda: point.fit(x, y, batch_size=50, **once), 3),
         "ensemble: epoch, batch 50": fastest(lambda: five.fit(x, y, batch_size=50, **once), 2),
     }
-    bandit = tr.agents.Bandit(tr.TAGI(dense(10), normal(0.5)), n_features=8, n_actions=2)
-    context = x[0].numpy()
-    found["bandit: act and learn"] = fastest(
-        lambda: bandit.update(context, bandit.act(context), 0.3), 100
-    )
-    control = tr.agents.TAGIControl("Pendulum-v1", seed=1, n_steps=256)
+    sizes = named(n_features=8, n_actions=2)
+    bandit = tr.agents.Bandit(tr.TAGI(dense(10), normal(0.5)), **sizes)
+    learn, context = bandit.learn if is_former else bandit.update, x[0].numpy()
+    found["bandit: act and learn"] = fastest(lambda: learn(context, bandit.act(context), 0.3), 100)
+    control = tr.agents.TAGIControl("Pendulum-v1", seed=1, **named(n_steps=256))
     found["control: 256 steps"] = fastest(lambda: control.learn(256), 1, 4)
     return found
 
