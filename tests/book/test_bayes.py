@@ -1,4 +1,4 @@
-"""The Bayesian anchors: BAY cases, one answer by several learners."""
+"""BAY cases with exact Bayesian answers, computed by several learners."""
 
 import math
 
@@ -100,7 +100,7 @@ def test_bay_06_relu_of_a_gaussian(mean, variance, wanted):
 
 
 def test_bay_07_an_affine_map_of_a_gaussian():
-    """Our Gaussians are diagonal: the map of a diagonal one has these means and variances."""
+    """Gaussians are diagonal here: an affine map gives exact means and marginal variances."""
     a = torch.tensor([[1, 2], [0, -1], [3, 1]], dtype=DOUBLE)
     b = torch.tensor([0, 1, 2], dtype=DOUBLE)
     mu, full = torch.tensor([1, -1], dtype=DOUBLE), torch.tensor([[2, 0.5], [0.5, 1]], dtype=DOUBLE)
@@ -115,7 +115,7 @@ def test_bay_07_an_affine_map_of_a_gaussian():
 
 
 def test_bay_08_a_learner_conditions_like_the_formula():
-    """A linear network seen through noise of its own per row: v = A w + noise(B)."""
+    """Condition a linear network on rows with different noise: v = A w + noise(B)."""
     a = torch.tensor([[1, 2], [0, 1], [1, -1]], dtype=DOUBLE)
     noise = torch.tensor([1, 2, 0.5], dtype=DOUBLE)
     v = torch.tensor([1, 0, 2], dtype=DOUBLE)
@@ -130,7 +130,7 @@ def test_bay_08_a_learner_conditions_like_the_formula():
 
 
 def test_bay_08_a_product_of_gaussians():
-    """The posterior of one fit as the prior of another multiplies them, entry by entry."""
+    """A posterior used as the prior of another fit gives the elementwise product."""
     mean, variance = (1.0, 0.0), (2.0, 3.0)
     other, its = (0.0, 2.0), (1.0, 0.5)
     product = [1 / (1 / v + 1 / w) for v, w in zip(variance, its, strict=True)]

@@ -79,7 +79,7 @@ def alexnet() -> nn.Sequential:
 
 
 def test_cnv_05_and_06_a_large_network():
-    """On the meta device: nothing of its 62 million weights is made."""
+    """The meta device avoids the allocation of its 62 million weights."""
     with torch.device("meta"):
         net, x = alexnet(), torch.empty(1, 3, 224, 224)
     found = [layer for layer in tr.diagnostics.summary(net, x).layers if layer.n_parameters]

@@ -1,4 +1,4 @@
-"""Chapter 7, gradients and first weights: GRD cases."""
+"""Chapter 7, gradients and initialization: GRD cases."""
 
 import math
 
@@ -10,7 +10,7 @@ import tractable as tr
 
 
 def slopes(loss, at):
-    """The gradient, as one step of plain descent of length 1 shows it."""
+    """Return the gradient as the change by one step of gradient descent of length 1."""
     found = tr.diagnostics.descent(loss, at, lr=1.0, n_steps=1).points
     return [a - b for a, b in zip(found[0], found[1], strict=True)]
 
@@ -70,7 +70,7 @@ def test_grd_05_slope_of_the_sigmoid():
 
 
 def test_grd_06_leaky_relu_backwards():
-    """As torch has it: the slope below, also at exactly zero."""
+    """As in torch, the slope at exactly zero is the negative slope."""
     net = nn.Sequential(nn.Linear(1, 1), nn.LeakyReLU(0.1)).double()
     with torch.no_grad():
         net[0].weight.fill_(1.0)
@@ -145,7 +145,7 @@ def test_grd_11_signals_keep_fade_or_grow():
 
 
 def test_grd_12_and_15_first_variances():
-    """Prior variances of TAGI: 2 / (9 C) for a convolution, 4 / (in + out) as Xavier's twice."""
+    """Prior variances of TAGI: 2 / (9 C) for convolutions, 4 / (in + out), twice that of Xavier."""
     noise = tr.likelihoods.Normal(1.0)
     he = tr.TAGI(
         nn.Sequential(nn.Conv2d(5, 7, 3), nn.Flatten(), nn.Linear(7, 1)), noise, init="he", gain=1.0

@@ -11,7 +11,7 @@ Y = torch.tensor([1.0, 3.0, 2.0, 5.0], dtype=torch.float64)
 
 
 def loss(phi):
-    """Least squares, eq. 2.5: summed over the rows."""
+    """Return the least squares loss, eq. 2.5: summed over the rows."""
     return (phi[0] + phi[1] * X - Y).square().sum()
 
 

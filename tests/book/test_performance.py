@@ -20,7 +20,7 @@ def test_per_01_parameters():
 
 
 class HalfOfTheMean:
-    """The estimator of the case: half of the mean of what it saw."""
+    """The estimator of the case: half of the mean of its training data."""
 
     def __init__(self, seed):
         self.seed = seed
@@ -33,7 +33,7 @@ class HalfOfTheMean:
 
 
 def test_per_02_noise_bias_and_variance():
-    """Four draws of mean 2 and variance 1: here 1 or 3, so that all data sets can be listed."""
+    """Four draws of mean 2 and variance 1: 1 or 3 here, so that all data sets can be enumerated."""
     x = np.zeros((4, 1))
     sets = [(x, np.array(draws, dtype=float)) for draws in itertools.product((1, 3), repeat=4)]
     found = tr.diagnostics.bias_variance(
@@ -45,7 +45,7 @@ def test_per_02_noise_bias_and_variance():
 
 
 def test_per_04_fixed_hidden_units_and_an_exact_last_layer():
-    """The last layer of ``Laplace`` solves least squares, hidden units as they are given."""
+    """``Laplace`` on the last layer solves least squares with fixed hidden units."""
     net = nn.Sequential(nn.Linear(1, 3), nn.ReLU(), nn.Linear(3, 1)).double()
     with torch.no_grad():
         net[0].weight.fill_(1.0)

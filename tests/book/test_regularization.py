@@ -76,7 +76,7 @@ def test_reg_06_label_smoothing_is_a_cross_entropy():
 
 
 def flow(loss, phi, time, steps=2000):
-    """The gradient flow, by Runge and Kutta's fourth order."""
+    """Integrate the gradient flow by the fourth-order Runge-Kutta method."""
 
     def slope(at):
         leaf = at.detach().requires_grad_()

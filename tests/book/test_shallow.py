@@ -16,7 +16,7 @@ class Heaviside(nn.Module):
 
 
 class Rect(nn.Module):
-    """One between 0 and 1, else 0."""
+    """Return one between 0 and 1, else 0."""
 
     def forward(self, z):
         return ((z >= 0) & (z <= 1)).to(z.dtype)
@@ -63,7 +63,7 @@ def test_shn_02_slopes_add_up():
     ],
 )
 def test_shn_03_values(activation, values):
-    """Of the network as a learner runs it."""
+    """Values are those that a learner computes."""
     net = p38(activation)
     model = tr.Backprop(net, tr.likelihoods.Normal(1.0), init="net", dtype=torch.float64)
     x = torch.tensor([0, 0.25, 0.75, 1.25, 2, 2.5], dtype=torch.float64)[:, None]

@@ -1,4 +1,4 @@
-"""Small CSV files, and the command as a user calls it."""
+"""Small CSV files, and fixtures that run the command."""
 
 import csv
 from collections.abc import Callable
@@ -18,7 +18,7 @@ Call = Callable[..., object]
 
 @pytest.fixture
 def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
-    """Runs ``tractable`` with these words, in an empty folder."""
+    """Runs ``tractable`` with the given arguments in an empty folder."""
     monkeypatch.chdir(tmp_path)
     runner = CliRunner()
 
@@ -29,7 +29,7 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
 
 
 def answers(words: list[str], code: int, said: str) -> None:
-    """A command ends with this code and says this: if it refuses, in one line and nothing else."""
+    """Check exit code and output of a command; an error is a single line."""
     done = CliRunner().invoke(app, words)
     assert done.exit_code == code, (done.stdout, done.stderr)
     assert "Traceback" not in done.stderr
@@ -48,7 +48,7 @@ def write(path: Path, header: list[str], rows: list[list[object]]) -> Path:
 
 
 def house_rows(n: int = 120) -> tuple[list[str], list[list[object]]]:
-    """A target that is nearly linear in a number and a colour."""
+    """Return a target that is nearly linear in a number and a color."""
     generator = np.random.default_rng(0)
     rows: list[list[object]] = []
     for i in range(n):
@@ -60,13 +60,13 @@ def house_rows(n: int = 120) -> tuple[list[str], list[list[object]]]:
 
 @pytest.fixture
 def houses(tmp_path: Path) -> Path:
-    """A regression."""
+    """Return the file of a regression."""
     return write(tmp_path / "houses.csv", *house_rows())
 
 
 @pytest.fixture
 def kinds(tmp_path: Path) -> Path:
-    """A classification into two kinds, far apart."""
+    """Return the file of a classification into two well separated classes."""
     generator = np.random.default_rng(1)
     rows: list[list[object]] = []
     for i in range(80):

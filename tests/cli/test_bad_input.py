@@ -1,4 +1,4 @@
-"""Bad input: one clear line on standard error, the right exit code, and nothing left behind."""
+"""Bad input: a one-line error message, the exit code 2, and no output files."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from tractable.persistence import model_file as storage
 
 
 def refused(done, *words: str) -> None:
-    """One line that says all this, exit code 2."""
+    """Check that the error is one line with all these parts, and the exit code is 2."""
     assert done.exit_code == 2, (done.stdout, done.stderr)
     assert done.stderr.startswith("error: ")
     assert done.stderr.count("\n") == 1, done.stderr
@@ -110,7 +110,7 @@ def test_an_output_folder_that_cannot_be_written(call, houses, tmp_path):
 
 
 def test_no_permission_to_write(call, houses, tmp_path, monkeypatch):
-    # Said by the system, because a superuser may write anywhere.
+    # Simulated, because a superuser may write anywhere.
     monkeypatch.setattr("os.access", lambda path, mode, **more: not mode & os.W_OK)
     refused(call("fit", houses, *FIT, "--out", "m"), "no permission to write in")
 

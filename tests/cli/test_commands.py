@@ -1,4 +1,4 @@
-"""The other commands, in one process and through a shell."""
+"""Other commands, in this process and through a shell."""
 
 import json
 import subprocess
@@ -178,7 +178,7 @@ def test_without_studies_the_command_says_so_and_what_to_do(call):
 
 
 def loaded(code: str) -> set[str]:
-    """The modules that a process has imported after some code."""
+    """Return the modules imported by a process after running code."""
     code += "\nimport sys; sys.stderr.write(' '.join(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return set(done.stderr.split())

@@ -11,7 +11,7 @@ from tractable.cli.commands import diagnose as command
 
 @pytest.fixture(autouse=True)
 def small_budget(monkeypatch):
-    """Few and short fits, because the numbers are not tested."""
+    """Options for few and short fits, because the numbers are not tested."""
     few = command.FitBudget(60, 3, 3, (0.4, 0.7, 1.0), (2, 4), 1, 2, ("L2 prior", "TAGI"))
     monkeypatch.setattr(command.FitBudget, "from_options", classmethod(lambda cls, choices: few))
 

@@ -1,4 +1,4 @@
-"""Fit and predict on CSV files: honest figures, and a model that needs nothing but its file."""
+"""Fit and predict on CSV files: evaluation on held-out rows, and self-contained model files."""
 
 import csv
 import json
@@ -49,7 +49,7 @@ def test_a_regression_from_file_to_file(call, houses, tmp_path):
 
 
 def test_the_held_out_rows_are_not_learnt_from(call, houses, tmp_path):
-    """Another target in the test rows must leave the model as it was."""
+    """Different targets in the test rows must give the same model."""
     call("fit", houses, "--target", "price", "--drop", "name", "--epochs", 3, "--out", "a")
     from tractable.cli.tables.target import TargetColumn, split_rows
 
@@ -95,7 +95,7 @@ def test_other_learners(call, houses, learner, tmp_path):
     assert done.stdout.startswith("mean,std,lower,upper,distance\n")
     low, high, distance = np.loadtxt(done.stdout.splitlines(), delimiter=",", skiprows=1)[:, 2:].T
     assert (distance >= 0).all()
-    assert (distance == 0).mean() > 0.8  # most rows are those of the fit
+    assert (distance == 0).mean() > 0.8  # most rows are training rows
     assert (low < high).all()
 
 
@@ -122,7 +122,7 @@ def test_missing_values_are_filled_or_left_out(call, tmp_path):
     area, colour = model_file.load(tmp_path / "b").columns
     assert sum(colour.fill) == pytest.approx(1)  # frequencies of the levels
     assert 30 < area.fill[0] < 200
-    assert call("predict", "b", data).exit_code == 0  # as it was fitted
+    assert call("predict", "b", data).exit_code == 0  # as when fitted
     done = call("predict", "a", data, "--missing", "refuse")
     assert done.exit_code == 2
     assert "column 'area': 1 missing values, the first in row 4" in done.stderr
@@ -207,7 +207,7 @@ def test_a_failed_write_leaves_the_old_model(call, houses, monkeypatch, tmp_path
 
 
 def test_ids_and_labels_are_no_formulas(call, tmp_path):
-    """A spreadsheet would compute, or fetch, what a cell that begins with these marks says."""
+    """A spreadsheet executes cells that begin with these characters as formulas."""
     ids = ['=HYPERLINK("http://a.example")', "@SUM(A1)", "+49 171", "-x", "-3.5", "a=b"]
     labels = ["=cmd", "plain"]
     rows = [[ids[i % 6], (i % 2) + i / 100, labels[i % 2]] for i in range(60)]
@@ -222,5 +222,5 @@ def test_ids_and_labels_are_no_formulas(call, tmp_path):
     assert {row["label"] for row in found} == {"'=cmd", "plain"}
     printed = call("predict", "m", data).stdout
     assert printed == (tmp_path / "out.csv").read_text()
-    exact = json.loads(call("predict", "m", data, "--json").stdout)  # no spreadsheet reads JSON
+    exact = json.loads(call("predict", "m", data, "--json").stdout)  # spreadsheets do not read JSON
     assert exact[0]["=who"] == ids[0]

@@ -1,4 +1,4 @@
-"""``tractable forecast``: a series in, a table, a picture, a model and a report out."""
+"""``tractable forecast``: reads a series; writes a table, a figure, a model and a report."""
 
 import csv
 import json

@@ -1,7 +1,7 @@
-"""A table of command lines, most with odd input: the exit code and the first line of each.
+"""A table of command lines, most with odd input: exit code and first line of each.
 
-None may end in an unforeseen error (exit code 1), and none in silent nonsense: what is done with
-odd input is said.
+None may end in an unexpected error (exit code 1), and none in a silently wrong result: messages
+report how odd input was treated.
 """
 
 # ruff: noqa: E501

@@ -1,7 +1,7 @@
-"""Command lines about rows and series with odd input: the exit code and the first line of each.
+"""Command lines for rows and series with odd input: exit code and first line of each.
 
-The same files as for ``fit`` and ``predict``; none may end in an unforeseen error, none in silent
-nonsense.
+The same files as for ``fit`` and ``predict``; none may end in an unexpected error or in a
+silently wrong result.
 """
 
 # ruff: noqa: E501
@@ -24,7 +24,7 @@ AHEAD = ["--target", "y", "--horizon", "3", "--force"]
 
 
 def series(folder: Path) -> None:
-    """Two months of days, written as people write them."""
+    """Return two months of days in a common written format."""
     days = [f"{d:02d}.{m:02d}.2024" for m in (1, 3) for d in range(1, 32)]
     days[31:31] = [f"{d:02d}.02.2024" for d in range(1, 30)]
     lines = [
@@ -40,7 +40,7 @@ def place(tmp_path_factory):
     files(folder)
     series(folder)
     os.chdir(folder)
-    quick = pytest.MonkeyPatch()  # reports have tests of their own
+    quick = pytest.MonkeyPatch()  # reports have separate tests
     quick.setattr("tractable.cli.commands.density.write_report", lambda results, folder: None)
     quick.setattr("tractable.cli.commands.forecast.write_report", lambda results, folder: None)
     done = CliRunner().invoke(app, ["density", "german_dates.csv", "--out", "g", *ONE])

@@ -1,4 +1,4 @@
-"""``tractable fit --likelihood``: named by the user, or suggested by the target."""
+"""``tractable fit --likelihood``: given by the user, or suggested from the target."""
 
 import csv
 import json
@@ -64,7 +64,7 @@ def test_what_classes_suggest():
 
 @pytest.fixture
 def visits(tmp_path):
-    """Counts of visits."""
+    """Return counts of visits."""
     counts = np.random.default_rng(1).poisson(np.exp(1 + F[:120]))
     rows = [[*map(float, x), int(k)] for x, k in zip(X[:120].round(3), counts, strict=True)]
     return write(tmp_path / "visits.csv", ["a", "b", "visits"], rows)
@@ -72,7 +72,7 @@ def visits(tmp_path):
 
 @pytest.fixture
 def grades(tmp_path):
-    """Grades in words."""
+    """Return ordinal grades as words."""
     names = np.array(["poor", "fair", "good"])[np.digitize(F[:120], [-0.5, 0.5])]
     rows = [[*map(float, x), str(k)] for x, k in zip(X[:120].round(3), names, strict=True)]
     return write(tmp_path / "grades.csv", ["a", "b", "grade"], rows)

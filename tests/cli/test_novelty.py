@@ -1,4 +1,4 @@
-"""The novelty of ``tractable density`` is calibrated: even over 0 to 1 for rows of one kind."""
+"""The novelty of ``tractable density`` is uniform on [0, 1] for rows of the same distribution."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tractable.cli.tables.row_table import RowColumn, RowTable
 
 
 def scored(values, seed=0, components=1):
-    """What ``tractable density`` finds of a table of numbers."""
+    """Return the output of ``tractable density`` for a numeric table."""
     made = RowTable(tuple(RowColumn(f"c{k}", decimals=6) for k in range(values.shape[1])))
     model = density.mixture(made, components, seed).fit(values)
     return density.score_rows(model, made, values, seed)
@@ -34,7 +34,7 @@ def table(rows, columns, seed, kind="normal", gaps=0.0):
 @pytest.mark.parametrize("kind", ["normal", "skewed", "tails"])
 @pytest.mark.parametrize("gaps", [0.0, 0.05])
 def test_rows_of_one_kind_have_an_even_novelty(kind, gaps):
-    """Many small tables of many columns, where what was learnt is far likelier than new rows."""
+    """Small tables with many columns, where training rows are far likelier than new rows."""
     novelty = [
         scored(table(rows, 8, seed, kind, gaps), seed).novelty
         for seed, rows in enumerate([60, 90, 120, 150] * 2)
@@ -44,13 +44,13 @@ def test_rows_of_one_kind_have_an_even_novelty(kind, gaps):
         error = math.sqrt(level * (1 - level) / len(every))
         assert np.mean(every > level) == pytest.approx(1 - level, abs=3 * error)
     assert stats.kstest(every, "uniform").pvalue > 0.01
-    for some in novelty:  # and in every table, as near as its rows allow
+    for some in novelty:  # and in every table, within sampling error
         assert np.mean(some > 0.95) == pytest.approx(0.05, abs=2 / len(some) + (gaps > 0) * 0.03)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_large_tables_are_compared_as_a_whole(seed):
-    """With a part of the rows as reference, its own scatter moves the shares."""
+    """With a part of the rows as reference, sampling error would shift the shares."""
     novelty = scored(table(3000, 3, seed), seed).novelty
     for level in (0.95, 0.99):
         assert np.mean(novelty > level) == pytest.approx(1 - level, abs=1e-9)
@@ -101,7 +101,7 @@ def test_a_gap_in_a_constant_column_is_no_surprise(seed):
     whole = scored(values[:, :3], seed).novelty
     others = np.setdiff1d(np.arange(60), [10])
     assert (novelty[others] < 1).all()
-    # The column is no part of most models, so novelty is nearly what it is without it.
+    # Most models leave the column out, so novelty hardly depends on it.
     assert np.abs(novelty[[3, 20, 44]] - whole[[3, 20, 44]]).max() < 0.2
 
 

@@ -1,4 +1,4 @@
-"""Tables at the edge of what can be read: nothing is dropped or computed from in silence."""
+"""Unusual tables: no row or value is dropped or used silently."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def without_reports(monkeypatch):
 
 @pytest.mark.parametrize("ending", ["csv", "xlsx"])
 def test_rows_of_missing_values_only_are_rows(call, tmp_path, ending):
-    """Predictions can be put beside the rows of the file, whatever is missing."""
+    """Predictions match the rows of the file, whatever is missing."""
     write(tmp_path / "t.csv", HEADER, table())
     assert call("fit", "t.csv", *QUICK).exit_code == 0
     rows: list[list[object]] = [[0.5, 0.1, "a"], ["", "", ""], [0.5, 0.1, "b"], ["", "", ""]]
@@ -51,7 +51,7 @@ def test_rows_of_missing_values_only_are_rows(call, tmp_path, ending):
         book.save("new.xlsx")
     done = call("predict", "m", f"new.{ending}")
     found = list(csv.DictReader(io.StringIO(done.stdout)))
-    assert len(found) == 3  # empty rows at the end are none
+    assert len(found) == 3  # empty rows at the end are ignored
     assert found[0]["mean"] != found[1]["mean"]
     assert float(found[1]["std"]) > float(found[0]["std"])
 
@@ -82,7 +82,7 @@ def test_numbers_too_large_to_compute_with_are_refused(call, tmp_path, cell):
 @pytest.mark.parametrize("target", ["y", "kind"])
 @pytest.mark.parametrize("cell", ["1e13", "-1e20", "1e39"])
 def test_rows_too_far_to_predict_are_refused(call, tmp_path, cell, target):
-    """Nothing but finite numbers is written."""
+    """Only finite numbers are written."""
     write(tmp_path / "t.csv", HEADER, table())
     assert call("fit", "t.csv", *QUICK, "--target", target).exit_code == 0
     rows = table(5)

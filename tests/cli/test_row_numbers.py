@@ -1,4 +1,4 @@
-"""Messages, notes and reports name rows by their numbers in the file, header not counted."""
+"""Messages and reports refer to rows by their numbers in the file, without the header."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BAD = {
 
 
 def counts(row: int, value: object, **cells: object) -> list[list[object]]:
-    """Rows of two inputs and a count, one of them with another value (and other cells)."""
+    """Return rows of two inputs and a count, one of them with other values."""
     generator = np.random.default_rng(0)
     rows: list[list[object]] = [
         [round(x, 3), f"r{i}", int(generator.integers(0, 6))]
@@ -37,7 +37,7 @@ def counts(row: int, value: object, **cells: object) -> list[list[object]]:
 @pytest.mark.parametrize("test", [0.0, 0.2, 0.5])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_target_that_the_likelihood_excludes(tmp_path, likelihood, test, seed):
-    """Whether the row is learnt from or held out to test."""
+    """The row may be a training or a test row."""
     value, words = BAD[likelihood]
     path, header = tmp_path / "t.csv", ["x", "name", "y"]
     options = {"drop": ("name",), "test": test, "seed": seed, "likelihood": likelihood}

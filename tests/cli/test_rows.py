@@ -12,7 +12,7 @@ from tests.cli.conftest import write
 
 
 def plants(rows=300, seed=0):
-    """Length and width go together, by kind; a serial number and a constant."""
+    """Return rows with related length and width, by kind; a serial number and a constant."""
     rng = np.random.default_rng(seed)
     lines = []
     for i in range(rows):
@@ -40,7 +40,7 @@ def test_density_finds_the_row_that_does_not_belong(call, tmp_path):
     assert (worst["id"], worst["row"]) == ("p17", "18")
     assert worst["least_likely_column"] in ("width", "length")
     novelty = [float(row["novelty_share"]) for row in found]
-    assert stats.kstest(novelty, "uniform").pvalue > 0.01  # rows like the others: evenly spread
+    assert stats.kstest(novelty, "uniform").pvalue > 0.01  # rows like the others: uniform
     assert {p.name for p in out.iterdir()} >= {"model.tr", "report.html", "novelty.png"}
     assert "p17" in result.output
     twice = call("density", path, "--id", "id")
@@ -96,7 +96,7 @@ def test_compare_says_what_differs(call, tmp_path):
 
 @pytest.mark.parametrize("shuffled", [False, True])
 def test_compare_of_the_same_rows_says_what_was_changed(call, tmp_path, shuffled):
-    """A fifth of a column is filled in: no classifier could tell, as each row has its twin."""
+    """A fifth of a column is imputed: no classifier detects it, as each row has a copy."""
     header, lines = plants(100)
     holes = [[*line[:2], "" if i % 5 == 0 else line[2], *line[3:]] for i, line in enumerate(lines)]
     lines[7][3] = "moss" if lines[7][3] == "fern" else "fern"

@@ -1,4 +1,4 @@
-"""A person's first ten minutes: no dead end, and far from ten minutes of computing."""
+"""The example ``first_ten_minutes``: every command succeeds, with little computing time."""
 
 import runpy
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Columns of Excel and Parquet files keep their types, and are those of the same CSV file."""
+"""Typed columns of Excel and Parquet files match those of the same CSV file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def stamps(**options):
 
 
 def holed(series, every=7):
-    """The same with a missing value in every seventh row."""
+    """Return the values with a missing value in every seventh row."""
     return series.where(np.arange(N) % every != 3)
 
 
@@ -62,7 +62,7 @@ ZONED = {
 
 
 def save(series, folder, ending, name="t"):
-    """The column beside a column of numbers, as a file."""
+    """Return a file with the column and a column of numbers."""
     frame = pandas.DataFrame({"x": np.arange(len(series)) * 1.5, name: series})
     path = folder / f"data.{ending}"
     if ending == "csv":
@@ -77,7 +77,7 @@ def save(series, folder, ending, name="t"):
 
 
 def encoded(table, name="t"):
-    """Kind and levels of the column, and its numbers; or the refusal, without the file's name."""
+    """Return kind, levels and numbers of the column, or the error without the file name."""
     try:
         column = infer_column(table, name)
         return column.kind, column.levels, column.encode(table)
@@ -122,7 +122,7 @@ def test_text_that_looks_like_numbers_stays_text(tmp_path, ending, texts, levels
     data = tmp_path / f"data.{ending}"
     chosen = FitOptions(data, "t", tmp_path / "out")
     assert prepare(chosen).target.task == "classification"
-    if "x" not in texts:  # a wish of the user is stronger
+    if "x" not in texts:  # an option of the user has priority
         wanted = prepare(FitOptions(data, "t", tmp_path / "out", task="regression"))
         assert wanted.target.values.dtype == float
     many = save(pandas.Series([f"{i:03d}" for i in range(N)]), tmp_path, ending)
@@ -134,7 +134,7 @@ def test_text_that_looks_like_numbers_stays_text(tmp_path, ending, texts, levels
 
 @pytest.mark.parametrize("ending", TYPED)
 def test_a_column_of_numbers_and_texts_is_one_of_numbers(tmp_path, ending):
-    """Some of the numbers were typed as text: the column as a whole is not text."""
+    """Numbers stored as text do not make the whole column text."""
     if ending == "parquet":
         pytest.skip("a Parquet column has one type")
     series = pandas.Series([str(i) if i % 4 else i for i in range(N)], dtype=object)
@@ -184,7 +184,7 @@ def test_formats_of_dates(cells, form):
 @pytest.mark.parametrize("way", ["%d.%m.%Y %H:%M", "%Y-%m-%d %H:%M:%S"])
 @pytest.mark.parametrize("ending", TYPED)
 def test_a_model_of_a_csv_file_predicts_for_typed_files(call, tmp_path, ending, way):
-    """Also for one that has midnights only, whose stamps show no time."""
+    """This includes stamps at midnight only, which show no time."""
     frame = pandas.DataFrame({"t": stamps(freq="12h"), "y": np.arange(N) % 7 + 0.5})
     frame.to_csv("train.csv", index=False, date_format=way)
     words = ("--target", "y", "--hidden", "", "--epochs", 2, "--out", "m")
@@ -207,7 +207,7 @@ def test_a_model_of_a_csv_file_predicts_for_typed_files(call, tmp_path, ending, 
 
 
 def readings(call, ending):
-    """A table of an hourly stamp, a time of the day, a code, a reading; as a file."""
+    """Return a file with an hourly stamp, a time of day, a code and a reading."""
     generator = np.random.default_rng(0)
     count = 5 * N
     load = 10 + 3 * np.sin(np.arange(count) / 12 * np.pi) + generator.normal(0, 0.2, count)
@@ -240,7 +240,7 @@ def test_all_commands_read_and_write_typed_files(call, monkeypatch, ending):
         assert found.exit_code == 0, found.stderr
         return found
 
-    # fit and predict: what is kept has the types it had
+    # fit and predict: columns keep their types
     done("fit", data, "--target", "twice", *quick, "--out", "m")
     done("predict", "m", data, "--keep", "all", "-o", f"p.{ending}")
     kept = read(f"p.{ending}", **({"dtype": {"code": str}} if ending == "xlsx" else {}))

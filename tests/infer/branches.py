@@ -1,4 +1,4 @@
-"""Appendix B.3 read literally: scalars, one branch after another, the equations in their order.
+"""Appendix B.3 as written: scalars, branch by branch, equations in their order.
 
 Misprints are corrected as in the docstring of ``tractable.moments.input_derivative``.  All layers
 are tanh or sigmoid, the input and the output too, as in the paper's four-layer example.
@@ -83,7 +83,7 @@ def var_product(m1: float, v1: float, m2: float, v2: float, c: float) -> float: 
 def branch(
     z3: Node, w2: Weight, z2: Node, w1: Weight, z1: Node, w0: Weight, z0: Node
 ) -> tuple[float, float, float]:
-    """Mean, variance (30) and covariance with Z0 (31) of one branch of dA3/dZ0."""
+    """Return mean, variance (30) and covariance with Z0 (31) of one branch of dA3/dZ0."""
     # dA3/dZ2
     wx2 = w2.mean * z2.slope  # (17)
     var_wx2 = var_product(w2.mean, w2.variance, z2.slope, z2.var_slope, 0)  # (20)
@@ -115,7 +115,7 @@ def four_layers(
     biases: list[list[tuple[float, float]]],
     kinds: list[str],
 ) -> dict[tuple[int, int], tuple[float, float, float]]:
-    """Moments of dA3_k/dZ0_j: branches computed one by one and added."""
+    """Return moments of dA3_k/dZ0_j: branches computed one by one and added."""
     layers = [[Node(m, v, kinds[0]) for m, v in x]]
     for w, b, kind in zip(weights, biases, kinds[1:], strict=True):
         below, states = layers[-1], []

@@ -1,4 +1,4 @@
-"""Small trained models that the tests of inference share."""
+"""Small trained models for tests of inference."""
 
 import itertools
 
@@ -13,7 +13,7 @@ F64 = torch.float64
 def regressor(
     *layers: nn.Module, sigma: float = 0.1, seed: int = 0, gain: float = 1.0, outputs: int = 1
 ) -> tr.TAGI:
-    """A model that has seen one observation, so that it counts as fitted."""
+    """Return a model updated with one observation, so that it counts as fitted."""
     net = nn.Sequential(*layers)
     inputs = next(m.in_features for m in net.modules() if isinstance(m, nn.Linear))
     model = tr.TAGI(net, tr.likelihoods.Normal(sigma), dtype=F64, seed=seed, gain=gain)
@@ -28,7 +28,7 @@ def mlp(
     seed: int = 0,
     gain: float = 1.0,
 ) -> tr.TAGI:
-    """A fully connected network with these activations and a linear output."""
+    """Return a fully connected network with these activations and a linear output."""
     sizes = [inputs, *[width] * len(activations), outputs]
     layers: list[nn.Module] = []
     for i, (n, m) in enumerate(itertools.pairwise(sizes)):
@@ -39,7 +39,7 @@ def mlp(
 
 
 def classifier(link: str = "probit", classes: int = 3, seed: int = 0) -> tr.TAGI:
-    """Three well separated clusters in the plane."""
+    """Return three well separated clusters in the plane."""
     generator = torch.Generator().manual_seed(seed)
     labels = torch.arange(300) % classes
     angle = 2 * torch.pi * labels / classes
@@ -53,14 +53,14 @@ def classifier(link: str = "probit", classes: int = 3, seed: int = 0) -> tr.TAGI
 
 
 def clusters(classes: int = 3) -> tuple[torch.Tensor, torch.Tensor]:
-    """The centres of the clusters and their labels."""
+    """Return the cluster centers and their labels."""
     labels = torch.arange(classes)
     angle = 2 * torch.pi * labels / classes
     return torch.stack([angle.cos(), angle.sin()], 1), labels
 
 
 def set_posterior(model: tr.TAGI, values: dict[str, tuple[object, object]]) -> tr.TAGI:
-    """Give parameters these means and variances."""
+    """Set means and variances of parameters."""
     for name, (loc, variance) in values.items():
         parameter = model.posterior[name]
         parameter.loc.copy_(torch.as_tensor(loc, dtype=F64).expand_as(parameter.loc))

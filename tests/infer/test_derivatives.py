@@ -26,7 +26,7 @@ def names(activations):
 
 
 def monte_carlo(model, x, n, generator):
-    """Derivatives of networks drawn from the posterior, at inputs drawn from x."""
+    """Return derivatives of networks drawn from the posterior, at inputs drawn from x."""
 
     def normal(*shape):
         return torch.randn(*shape, generator=generator, dtype=F64)
@@ -187,7 +187,7 @@ def test_several_outputs_are_each_as_if_alone(sums):
 
 
 class Passes(TorchDispatchMode):
-    """Counts products with square matrices, and other operations on as many numbers."""
+    """Counts products with square matrices, and other operations on equally many numbers."""
 
     def __init__(self, rows: int, width: int) -> None:
         super().__init__()
@@ -212,7 +212,7 @@ class Passes(TorchDispatchMode):
     ids=["smooth", "mixed"],
 )
 def test_the_cost_of_a_layer_is_bounded(activations, products, others):
-    """Time is hard to test, what it is made of is not: per hidden layer, beyond a forward pass."""
+    """Count operations per hidden layer beyond a forward pass, since times are not reproducible."""
     model = mlp(*activations, inputs=3, width=32)
     x = tr.Gaussian(torch.randn(64, 3, dtype=F64), 0.01)
     with torch.no_grad(), Passes(64, 32) as forward:
@@ -255,7 +255,7 @@ def test_bad_arguments():
 
 
 def test_an_activation_that_is_used_twice_counts_twice():
-    """The same network with one Tanh in two places, and with two of them."""
+    """Compare a network that reuses one Tanh with one that has two."""
     act = nn.Tanh()
     x = torch.linspace(-1, 1, 12, dtype=F64).reshape(6, 2)
     found = []
@@ -268,7 +268,7 @@ def test_an_activation_that_is_used_twice_counts_twice():
 
 
 def test_a_linear_layer_that_is_used_twice_has_the_weights_that_were_learnt():
-    """Without variances the mean is autograd's derivative, in both places."""
+    """Without variances the mean is autograd's derivative, at both uses."""
     same = nn.Linear(2, 2)
     model = tr.TAGI(
         nn.Sequential(same, nn.Tanh(), same, nn.Linear(2, 1)),

@@ -1,4 +1,4 @@
-"""States of recurrent networks online: the Kalman filter and smoother where they are exact."""
+"""Online state estimation in recurrent networks, compared with Kalman filter and smoother."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ A, U, BIAS, Q, R = 0.8, 0.5, 5.0, 0.3, 0.4
 
 
 class Line(nn.Module):
-    """One unit, a rectifier far from zero, so that it is linear."""
+    """Return one unit with a rectifier far from zero, so that it is linear."""
 
     def __init__(self, per_step: bool) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class Line(nn.Module):
 
 
 def known(per_step: bool) -> tr.TAGI:
-    """A model whose weights are known."""
+    """Return a model whose weights are known."""
     likelihood: Any = PerStep(Normal(R)) if per_step else Normal(R)
     model = tr.TAGI(Line(per_step), likelihood, dtype=D, robust=False)
     values = {
@@ -47,7 +47,7 @@ def known(per_step: bool) -> tr.TAGI:
 
 
 def kalman(y: list[float]) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
-    """Filtered and smoothed means and variances, from a state of zero."""
+    """Return filtered and smoothed means and variances, from a state of zero."""
     m, v, filtered, predicted = 0.0, 0.0, [], []
     for seen in y:
         pm, pv = A * m + BIAS, A * A * v + U * U * Q
@@ -110,7 +110,7 @@ def test_states_of_every_step_are_smoothed() -> None:
 
 
 class Net(nn.Module):
-    """A recurrent layer that is read at its last step."""
+    """A recurrent layer whose last step is the output."""
 
     def __init__(self, kind: Any, layers: int = 1) -> None:
         super().__init__()
@@ -123,13 +123,13 @@ class Net(nn.Module):
 
 @pytest.mark.parametrize("kind", [nn.RNN, nn.GRU, nn.LSTM])
 def test_step_by_step_it_sees_what_it_would_see_at_once(kind: Any) -> None:
-    """Without noise-free updates between them, carried states are those of the whole sequence."""
+    """With uninformative targets, carried states equal those of the whole sequence."""
     torch.manual_seed(0)
     model = tr.TAGI(Net(kind, 2), Normal(0.1), dtype=D)
     x = torch.randn(3, 5, 1, dtype=D)
     whole = model.outputs(model.checks.inputs(x)).moments()
     stream = Filter(model)
-    for t in range(4):  # targets that are no news at all: noise beyond measure
+    for t in range(4):  # uninformative targets: very large noise
         stream.model.state.likelihood = Normal(1e6).double()
         stream.update(x[:, t : t + 1], torch.zeros(3, 1, dtype=D))
     found = stream.predict(x[:, 4:])
@@ -139,7 +139,7 @@ def test_step_by_step_it_sees_what_it_would_see_at_once(kind: Any) -> None:
 
 @pytest.mark.parametrize("kind", [nn.GRU, nn.LSTM])
 def test_an_observation_reaches_every_part_of_the_state(kind: Any) -> None:
-    """Messages are not zero: the state is conditioned, not only carried."""
+    """Messages are nonzero: the state is conditioned on the observation."""
     torch.manual_seed(0)
     moved = []
     for target in (-1.0, 1.0):
@@ -153,7 +153,7 @@ def test_an_observation_reaches_every_part_of_the_state(kind: Any) -> None:
 
 
 def test_a_stream_is_followed() -> None:
-    """A noisy sine: one step ahead it is better than repeating the last value."""
+    """On a noisy sine, one-step forecasts are better than repeating the last value."""
     generator = torch.Generator().manual_seed(0)
     t = torch.arange(300, dtype=torch.float32)
     y = torch.sin(0.3 * t) + 0.1 * torch.randn(300, generator=generator)
@@ -203,7 +203,7 @@ class _Both(nn.Module):
 @pytest.mark.parametrize("kind", [nn.RNN, nn.GRU, nn.LSTM])
 @pytest.mark.parametrize("robust", [True, False])
 def test_a_compiled_model_is_refused_before_anything_changes(kind: Any, robust: bool) -> None:
-    """Its step is a graph without hooks: the state would never be carried or conditioned."""
+    """A compiled step has no hooks, so the state would not be updated."""
     model = tr.TAGI(Net(kind), tr.likelihoods.Normal(0.1), compile=True, robust=robust)
     before = {name: part.clone() for name, part in model.state_dict().items()}
     with pytest.raises(TypeError, match="compile=False"):

@@ -12,13 +12,13 @@ from tractable_studies.optimize1d import run as optimize1d
 
 @pytest.fixture(scope="module")
 def cubic() -> tr.TAGI:
-    """The paper's toy problem: x^3 - 3 x, maximum at -1, minimum at +1."""
+    """Return a model of the paper's toy problem: x^3 - 3 x, maximum at -1, minimum at +1."""
     return optimize1d.learn(*optimize1d.data(20_000, seed=0), epochs=20, seed=0)
 
 
 @pytest.fixture(scope="module")
 def bowl() -> tr.TAGI:
-    """A minimum at (0.3, -0.2) in the plane."""
+    """Return a model with a minimum at (0.3, -0.2) in the plane."""
     generator = torch.Generator().manual_seed(0)
     x = 2 * torch.rand(1000, 2, generator=generator) - 1
     y = ((x - torch.tensor([0.3, -0.2])) ** 2).sum(1)
@@ -48,7 +48,7 @@ def test_without_a_longest_step_equation_3_leaves_the_region_it_starts_in(cubic)
 
 @pytest.mark.parametrize("maximize", [None, True, False])
 def test_the_longest_step_is_an_observation_with_more_noise(maximize):
-    """Mean and variance are those of eqs. 3 and 4 with a larger V, the same for both."""
+    """Mean and variance follow eqs. 3 and 4 with one larger V."""
     model = mlp(nn.Tanh, nn.ReLU, inputs=2)
     x = tr.Gaussian(torch.tensor([[0.4, -0.3]], dtype=F64), 1e-3)
     found = derivatives(model, x)
@@ -80,7 +80,7 @@ def test_one_step_is_equation_3_and_equation_4():
 
 
 def test_known_weights_give_newtons_step_and_a_positive_variance():
-    """V lacks what the branches share, so C^2 / V would pass the prior variance."""
+    """V lacks covariances of branches, so C^2 / V would pass the prior variance."""
     model = mlp(nn.Tanh, nn.ReLU, inputs=1, width=30)
     model.posterior.variance.zero_()
     x = tr.Gaussian(torch.tensor([[0.2]], dtype=F64), 1e-8)

@@ -8,7 +8,7 @@ from tractable.infer import states
 
 
 def chain() -> tr.TAGI:
-    """x -> z1 -> z2 -> z3, each one unit wide; known weights, biases that are process noise."""
+    """Return x -> z1 -> z2 -> z3, one unit each; known weights, biases as process noise."""
     model = regressor(nn.Linear(1, 1), nn.Linear(1, 1), nn.Linear(1, 1), sigma=0.3)
     slopes, noise = (0.7, -1.3, 2.0), (0.1, 0.4, 0.05)
     return set_posterior(
@@ -43,7 +43,7 @@ def test_a_linear_gaussian_chain_equals_the_exact_smoother():
 
 
 def test_hidden_units_that_share_the_input_do_not_make_the_step_too_long():
-    """All weights positive: the units are alike, and the variance of their sum too small."""
+    """Positive weights correlate the units, and the variance of their sum is too small."""
     model = regressor(nn.Linear(3, 6), nn.Linear(6, 1), sigma=0.2)
     model.posterior.variance.zero_()
     model.posterior.loc.abs_()
@@ -156,7 +156,7 @@ def test_bad_input():
 @pytest.mark.parametrize("noise", [1e-6, 1.0, 1e3])
 @pytest.mark.parametrize("slope", [1e-4, 1.0, -1e4])
 def test_one_linear_unit_is_conditioned_exactly_at_every_scale(slope, noise, spread):
-    """The posterior of the input in the information form, to the rounding of the prior."""
+    """Compare with the information form of the posterior, to rounding of the prior."""
     model = regressor(nn.Linear(1, 1), sigma=noise)
     set_posterior(model, {"0.weight": (slope, 0.0), "0.bias": (0.5, 0.0)})
     found = states(model, torch.tensor([[2.0]], dtype=F64), [[3.0]], input_std=spread)["input"]

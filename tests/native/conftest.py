@@ -1,4 +1,4 @@
-"""The kernel's tests need the kernel, and one thread: small tensors only wait for a second one."""
+"""Skip tests without the compiled kernel, and use one thread for small tensors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _one_thread() -> Iterator[None]:
 
 @pytest.fixture
 def _ctrl_c() -> Iterator[None]:
-    """A shell that runs tests in the background has told them to ignore interrupts."""
+    """Restore the interrupt handler, which a shell disables for background processes."""
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, handler)

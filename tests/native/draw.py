@@ -1,4 +1,4 @@
-"""Random networks, likelihoods and data that both engines can take."""
+"""Random networks, likelihoods and data that both engines support."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _ONE_EACH = ("normal", "inferred", "tags", "logit", *_COUNTS)
 
 @dataclass(frozen=True)
 class Problem:
-    """A learner's ingredients and its data."""
+    """The components and data of a learner."""
 
     net: nn.Sequential
     likelihood: Likelihood
@@ -58,7 +58,7 @@ class Problem:
     y: Tensor
 
     def learner(self, engine: str, dtype: torch.dtype = torch.float32) -> tr.TAGI:
-        """A learner in the same state whatever the engine and the dtype."""
+        """Return a learner in the same state for every engine and dtype."""
         start = tr.TAGI(self.net, self.likelihood, engine="torch", **self.options)
         model = tr.TAGI(self.net, self.likelihood, engine=engine, dtype=dtype, **self.options)
         model.posterior.loc.copy_(start.posterior.loc)
@@ -68,12 +68,12 @@ class Problem:
 
 
 def seeded(seed: int = 0) -> torch.Generator:
-    """A generator of its own, so that no test depends on those before it."""
+    """Return a separate generator, so that no test depends on earlier ones."""
     return torch.Generator().manual_seed(seed)
 
 
 def network(widths: list[int], activation: str, bias: bool = True) -> nn.Sequential:
-    """A chain of linear layers with activations between them."""
+    """Return a chain of linear layers with activations between them."""
     layers: list[nn.Module] = []
     for into, out in pairwise(widths):
         layers += [nn.Linear(into, out, bias=bias), copy.deepcopy(ACTIVATIONS[activation])]
@@ -81,7 +81,7 @@ def network(widths: list[int], activation: str, bias: bool = True) -> nn.Sequent
 
 
 def likelihood(name: str, outputs: int) -> Likelihood:
-    """A likelihood by its name here; trees have five classes, so four or seven outputs."""
+    """Return a likelihood by name; trees have five classes, so four or seven outputs."""
     return {
         "normal": lambda: Normal(0.4),
         "inferred": lambda: Normal(None, outputs),
@@ -99,7 +99,7 @@ def likelihood(name: str, outputs: int) -> Likelihood:
 
 
 def outputs_of(name: str, wish: int) -> int:
-    """How many outputs a network for this likelihood has."""
+    """Return the number of outputs of a network for this likelihood."""
     if name == "heteroscedastic":
         return 2 * wish
     if name == "tags":
@@ -110,7 +110,7 @@ def outputs_of(name: str, wish: int) -> int:
 
 
 def targets(name: str, x: Tensor, outputs: int, generator: torch.Generator) -> Tensor:
-    """Noisy targets that the inputs explain in part."""
+    """Return noisy targets that depend partly on the inputs."""
     numbers = outputs // 2 if name == "heteroscedastic" else outputs
     signal = torch.tanh(x @ torch.randn(x.shape[1], numbers, generator=generator))
     noisy = signal + 0.3 * torch.randn(signal.shape, generator=generator)
@@ -135,7 +135,7 @@ def problem(
     largest: int = 300,
     widest_batch: int = 256,
 ) -> Problem:
-    """Depth 1 to 5, widths and batches log-uniform up to the given limits."""
+    """Draw depth 1 to 5, and log-uniform widths and batch sizes up to the limits."""
     rng = np.random.default_rng(seed)
     depth = int(rng.integers(1, 6))
 
@@ -159,7 +159,7 @@ def problem(
 
 
 def distance(a: tr.TAGI, b: tr.TAGI) -> float:
-    """Largest difference of any parameter or noise, relative to the largest of its tensor."""
+    """Return the largest relative difference of any parameter or noise tensor."""
     worst = 0.0
     pairs = [
         (mine, theirs)

@@ -1,7 +1,7 @@
-"""What several threads may do to one kernel; run apart, for a fault ends the whole process.
+"""Races of several threads on one kernel; run separately, since a fault ends the process.
 
-``python -m tests.native.races labels`` ends well, with a line that says what was done, or does
-not.
+``python -m tests.native.races labels`` exits with 0 and a line of results, or
+fails.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 
 from tractable import native
 
-FAR = 10**13  # an index that is certain to lie in nobody's memory
+FAR = 10**13  # an index outside of all arrays
 PATHS = np.array([[-1, -1], [-1, 1], [1, 0]], dtype=np.int8)
 
 
 def kernel(tree: bool) -> Any:
-    """Of 3 inputs and 2 outputs, or of one output for which there are derivatives."""
+    """Return a network of 3 inputs and 2 outputs, or one output for derivatives."""
     compiled = native.kernel()
     assert compiled is not None
     return compiled.Learner(
@@ -39,7 +39,7 @@ def kernel(tree: bool) -> Any:
 
 @dataclass
 class Problem:
-    """A network's parameters and its data."""
+    """Parameters and data of a network."""
 
     rows: int
     tree: bool = True
@@ -67,7 +67,7 @@ class Problem:
         batch_size: int = 1,
         progress: Callable[[int], object] | None = None,
     ) -> int:
-        """An epoch."""
+        """Run an epoch."""
         return int(
             learner.learn(
                 self.loc,
@@ -87,12 +87,12 @@ class Problem:
         )
 
     def state(self) -> bytes:
-        """Everything that is learnt."""
+        """Return everything that is learned."""
         return b"".join(part.tobytes() for part in (self.loc, self.variance, *self.noise))
 
 
 def spoil(array: NDArray[np.int64], begun: threading.Event, written: threading.Event) -> None:
-    """Soon after the beginning, put nonsense into the array."""
+    """Write invalid values into the array shortly after the start."""
     begun.wait()
     time.sleep(0.01)
     array.fill(FAR)
@@ -100,7 +100,7 @@ def spoil(array: NDArray[np.int64], begun: threading.Event, written: threading.E
 
 
 def indices(name: str, rows: int = 150_000, attempts: int = 20) -> str:
-    """Another thread puts nonsense among the labels (or the order) while an epoch runs."""
+    """Write invalid labels (or order) from another thread during an epoch."""
     learner, expected = kernel(tree=True), Problem(rows)
     expected.learn(learner)
     for attempt in range(attempts):
@@ -112,7 +112,7 @@ def indices(name: str, rows: int = 150_000, attempts: int = 20) -> str:
         begun.set()
         try:
             learnt = problem.learn(learner)
-        except ValueError:  # too early: it was seen and refused
+        except ValueError:  # too early: it was detected and refused
             continue
         finally:
             during = written.is_set()
@@ -121,11 +121,11 @@ def indices(name: str, rows: int = 150_000, attempts: int = 20) -> str:
             assert learnt == rows
             assert problem.state() == expected.state()
             return f"written during epoch {attempt}"
-    raise AssertionError("no writing came during an epoch")
+    raise AssertionError("no write happened during an epoch")
 
 
 def work(learner: Any, problem: Problem, rounds: int) -> list[bytes]:
-    """Calls of every kind; what they gave."""
+    """Make calls of every kind and return their results."""
     compiled, found = native.kernel(), []
     assert compiled is not None
     for k in range(rounds):
@@ -146,7 +146,7 @@ def work(learner: Any, problem: Problem, rounds: int) -> list[bytes]:
 
 
 def together(jobs: list[Callable[[], object]]) -> None:
-    """Run the jobs in a thread each; the first error of any is raised."""
+    """Run each job in a thread; raise the first error."""
     failed: list[BaseException] = []
 
     def guarded(job: Callable[[], object]) -> None:
@@ -165,7 +165,7 @@ def together(jobs: list[Callable[[], object]]) -> None:
 
 
 def calls(rounds: int = 1_000) -> str:
-    """Threads with parameters of their own share a kernel: each gets what it would get alone."""
+    """Threads with separate parameters share a kernel and get the same results as alone."""
     for tree in (True, False):
         alone = [work(kernel(tree), Problem(40, tree, seed), rounds) for seed in range(3)]
         found: dict[int, list[bytes]] = {}
@@ -180,14 +180,14 @@ def calls(rounds: int = 1_000) -> str:
 
 
 def ask(frozen: Any, x: NDArray[np.float32], wanted: list[bytes], rounds: int) -> None:
-    """The same questions again and again have the same answers."""
+    """Repeated identical calls give identical results."""
     for k in range(rounds):
         rows = k % len(wanted)
         assert frozen.predict(x[:rows])[0].tobytes() == wanted[rows]
 
 
 def snapshot(rounds: int = 3_000) -> str:
-    """One snapshot for several threads, and parameters that several of them change at once."""
+    """Several threads share one snapshot, and several change parameters at the same time."""
     for tree in (True, False):
         learner, problem = kernel(tree), Problem(40, tree)
         compiled = native.kernel()

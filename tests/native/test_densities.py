@@ -1,7 +1,7 @@
-"""Messages that the kernel finds by sums of its own, one at a time, beside torch's in float64.
+"""Messages computed by quadrature in the kernel, compared with torch in float64.
 
 One linear layer without a bias and one row of ones: the output is the weight, so an update by one
-observation says what its messages were.
+observation reveals its messages.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ VARIANCES = (1e-6, 1e-3, 0.1, 1.0, 10.0)
 def learnt(
     likelihood: Likelihood, y: float, mean: list[float], variance: list[float], engine: str
 ) -> torch.Tensor:
-    """Mean and variance of the outputs after one observation; in float64 if by torch."""
+    """Return mean and variance of the outputs after one observation; torch uses float64."""
     dtype = torch.float32 if engine == "native" else torch.float64
     net = nn.Linear(1, len(mean), bias=False)
-    # The published rule is the messages themselves.
+    # The published rule adds the messages unchanged.
     options = {"engine": engine, "dtype": dtype, "batch_rule": "published"}
     model = tr.TAGI(net, likelihood, **options)
     assert model.engine == engine
@@ -91,7 +91,7 @@ def test_labels(label: float) -> None:
 
 @pytest.mark.parametrize("label", [0.0, 1.0])
 def test_labels_of_a_probit_far_out(label: float) -> None:
-    """Beyond 30 deviations the kernel has a continued fraction in place of the error function."""
+    """Beyond 30 deviations the kernel replaces the error function by a continued fraction."""
     for t, variance in itertools.product((-300.0, -80.0, -31.0, -29.0, 29.0, 31.0), VARIANCES):
         check(Bernoulli("probit"), label, [t * (1 + variance) ** 0.5], [variance])
 
@@ -104,7 +104,7 @@ def test_predicted_noises(nodes: int) -> None:
 
 @pytest.mark.parametrize("variance", [0.1, 10.0])
 def test_rates_beyond_all_numbers(variance: float) -> None:
-    """The peak is far from a mean of which the rate is infinite; the mean's rounding is left."""
+    """The peak is far from a mean with an infinite rate; only the mean's rounding remains."""
     for mean in (600.0, 1500.0, 1e6):
         ours, exact = (learnt(Poisson(), 3.0, [mean], [variance], e) for e in ("native", "torch"))
         torch.testing.assert_close(ours[0], exact[0], rtol=0, atol=1e-7 * mean)

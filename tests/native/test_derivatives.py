@@ -1,4 +1,4 @@
-"""The kernel's derivatives against those of torch."""
+"""The kernel's derivatives compared with those of torch."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The kernel's draws of outputs against draws of the weights."""
+"""Output samples drawn by the kernel, compared with samples of the weights."""
 
 import numpy as np
 import pytest

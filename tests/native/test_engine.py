@@ -1,4 +1,4 @@
-"""Which engine a learner gets, and what it says when it cannot have the one it wants."""
+"""Selection of the engine of a learner, and errors if the requested one is unavailable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A little of the fuzz that ``tests/soak`` runs for longer, and whether it would notice."""
+"""A short run of the fuzz tests of ``tests/soak``, and tests of their detection of faults."""
 
 from __future__ import annotations
 

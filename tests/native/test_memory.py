@@ -1,4 +1,4 @@
-"""The kernel reads and writes nothing but what it was given, whatever the caller does."""
+"""The kernel accesses only the memory of its arguments, whatever the caller does."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[2]
     ],
 )
 def test_threads_cannot_make_it_read_elsewhere(race: str, said: str) -> None:
-    """In a process of its own: a segmentation fault is a return code here."""
+    """Run in a separate process, where a segmentation fault is a return code."""
     places = [str(Path(tractable.__file__).parents[1]), str(ROOT)]
     done = subprocess.run(
         [sys.executable, "-m", "tests.native.races", race],
@@ -46,7 +46,7 @@ def test_threads_cannot_make_it_read_elsewhere(race: str, said: str) -> None:
 
 @pytest.mark.parametrize("name", ["labels", "order"])
 def test_indices_are_those_of_the_beginning_of_the_epoch(name: str) -> None:
-    """As the race, but at a known moment: ``progress`` writes."""
+    """Like the race, but at a known time: ``progress`` writes."""
     learner, rows, calls = kernel(tree=True), 400_000, []
     expected, problem = Problem(rows), Problem(rows)
 
@@ -157,7 +157,7 @@ def test_arrays_off_their_alignment_are_refused(name: str) -> None:
 def test_what_one_call_made_of_its_numbers_does_not_reach_the_next(
     tree: bool, batch_size: int
 ) -> None:
-    """A prior variance of zero makes infinities, where there are no weights as well."""
+    """A prior variance of zero gives infinities, also where there are no weights."""
     used = kernel(tree)
     one, other = Problem(50, tree), Problem(50, tree)
     spoilt = Problem(50, tree)

@@ -1,4 +1,4 @@
-"""The kernel computes what torch computes, to the rounding of float32.
+"""The kernel computes the same results as torch, to float32 rounding.
 
 The two engines add the same numbers in another order, so they differ by rounding, and so do
 their errors against float64.  They must agree to 1e-5 of the largest entry of every tensor; where
@@ -32,7 +32,7 @@ UPDATES = int(os.environ.get("TRACTABLE_PARITY_UPDATES", "25"))
 KINK = 1e-5
 ALL = [
     (activation, likelihood, rule)
-    # a case keeps its number, its seed
+    # each case keeps its number, which is its seed
     for names in (draw.LIKELIHOODS[:6], draw.LIKELIHOODS[6:10], draw.LIKELIHOODS[10:])
     for activation in draw.ACTIVATIONS
     for likelihood in names
@@ -41,7 +41,7 @@ ALL = [
 
 
 def clear_of_kinks(model: tr.TAGI, x: Tensor) -> Tensor:
-    """Which rows keep every unit away from zero."""
+    """Return which rows keep every unit away from zero."""
     clear = torch.ones(len(x), dtype=torch.bool)
     means, a = model.posterior.means(), x
     for name, module in model.net.named_children():
@@ -55,7 +55,7 @@ def clear_of_kinks(model: tr.TAGI, x: Tensor) -> Tensor:
 
 
 def learn(models: list[tr.TAGI], problem: draw.Problem, updates: int) -> None:
-    """The same updates for every model; the last of them, in torch, says which rows count."""
+    """Apply the same updates to every model; the last, in torch, selects the rows."""
     for k in range(updates):
         first = k * problem.batch % len(problem.x)
         x = problem.x[first : first + problem.batch]
@@ -207,7 +207,7 @@ def test_activations_in_odd_places_agree() -> None:
 
 
 def test_extreme_decisions_agree_with_float64() -> None:
-    """Far in the tail of the probit torch's float32 loses digits; the kernel does not."""
+    """In the far tail of the probit, torch loses digits in float32 and the kernel does not."""
     net = nn.Sequential(nn.Linear(1, 1))
     x, y = torch.tensor([[-30.0], [-3.0], [0.0], [5.0], [40.0]]), torch.tensor([1, 1, 1, 0, 0])
     likelihood = tr.likelihoods.Bernoulli()

@@ -1,4 +1,4 @@
-"""What must hold for every network, batch and history."""
+"""Properties that hold for every network, batch and history."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ problems = st.builds(
 @given(problem=problems, scale=st.sampled_from([1e-3, 1.0, 30.0]))
 def test_variances_stay_positive_and_means_finite(problem: draw.Problem, scale: float) -> None:
     model = problem.learner("native")
-    with suppress(ArithmeticError):  # refused: the state must be sound all the same
+    with suppress(ArithmeticError):  # refused: the state must still be valid
         model.fit(scale * problem.x, problem.y, epochs=2, batch_size=problem.batch, progress=False)
     assert bool(torch.isfinite(model.posterior.loc).all())
     assert bool(torch.isfinite(model.posterior.variance).all())

@@ -1,4 +1,4 @@
-"""The guards of a robust learner are the same in both engines."""
+"""Outlier safeguards of a robust learner give the same results in both engines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.native.test_parity import learn
 
 
 def dirty(problem: draw.Problem, seed: int) -> draw.Problem:
-    """One target in ten off by 1 to 1e4."""
+    """Return targets of which one in ten is off by 1 to 1e4."""
     rng = draw.seeded(seed)
     bad = torch.rand(problem.y.shape, generator=rng) < 0.1
     off = 10 ** (4 * torch.rand(problem.y.shape, generator=rng))
@@ -39,7 +39,7 @@ def test_engines_agree_on_dirty_data(activation: str, likelihood: str, batch: in
     problem = dirty(problem, seed)
     kernel, torch32 = problem.learner("native"), problem.learner("torch")
     learn([kernel, torch32], problem, 20)
-    if draw.distance(kernel, torch32) > 1e-4:  # where rounding grows, float64 is the judge
+    if draw.distance(kernel, torch32) > 1e-4:  # where rounding errors grow, compare with float64
         kernel, torch32 = problem.learner("native"), problem.learner("torch")
         exact = problem.learner("torch", torch.float64)
         learn([kernel, torch32, exact], problem, 20)
@@ -57,7 +57,7 @@ def test_engines_agree_on_dirty_data(activation: str, likelihood: str, batch: in
 
 
 def test_one_update_agrees_to_the_rounding_of_a_step() -> None:
-    """From the same state, with a wild value: no time for rounding to grow."""
+    """Start from the same state, with an outlier, so that rounding errors cannot grow."""
     for seed in range(6):
         batch = [1, 16][seed % 2]
         problem = draw.problem(

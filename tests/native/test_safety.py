@@ -1,4 +1,4 @@
-"""An update happens as a whole or not at all."""
+"""An update is applied completely or not at all."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_a_message_that_overflows_is_refused_alike_by_both_engines(batch: int) -
         models.append(model)
         assert model.fitted
     assert draw.distance(*models) < 1e-5
-    # The kernel kept the batches before the one it refused, and no more.
+    # The kernel applied only the batches before the refused one.
     unforgetting = tr.TAGI(
         models[0].net, tr.likelihoods.Normal(), engine="native", epoch_forgetting=0.0
     )
@@ -136,7 +136,7 @@ def test_a_failed_update_changes_nothing() -> None:
 def test_a_refused_batch_leaves_nothing_behind_for_the_next(
     activation: nn.Module, rows: int
 ) -> None:
-    """Not even in the scratch memory that the next update uses again."""
+    """This includes the scratch memory that the next update reuses."""
     net = nn.Sequential(*draw.network([3, 20, 20, 20, 3], "leaky_relu"), activation)
     refused, spared = (tr.TAGI(net, tr.likelihoods.Normal(0.3), engine="native") for _ in "ab")
     generator = draw.seeded()
@@ -169,7 +169,7 @@ def test_a_model_saved_from_one_engine_goes_on_in_the_other(
 
 
 def test_memory_does_not_grow() -> None:
-    """A short version of what ``benchmarks/native.py`` measures over a million updates."""
+    """``benchmarks/native.py`` measures the same over a million updates."""
     model, x, y = regression(500)
 
     def work(rounds: int) -> None:

@@ -1,4 +1,4 @@
-"""Several networks at once: the same answers, whatever the number of threads."""
+"""Fits of several networks in parallel give the same results for any number of threads."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_learner_can_be_given_once() -> None:
 
 
 def test_one_kernel_serves_several_threads() -> None:
-    """Models copied by ``copy.copy`` share a kernel, but no memory that is written."""
+    """Models copied by ``copy.copy`` share a kernel, but no writable memory."""
     made = jobs(4, rows=2_000)
     reference = jobs(4, rows=2_000)
     for (model, _, _), (other, x, y) in zip(made, reference, strict=True):

@@ -1,4 +1,4 @@
-"""Every layer class of ``torch.nn``, with the shape of a row, behind a linear map."""
+"""Every layer class of ``torch.nn`` with the shape of a row, after a linear map."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SHAPES: dict[int, tuple[int, ...]] = {1: (4, 8), 2: (4, 8, 8), 3: (4, 4, 4, 4)}
 
 
 class Behind(nn.Module):
-    """A layer whose input is uncertain, because a linear map stands in front."""
+    """A layer whose input is uncertain, because it follows a linear map."""
 
     def __init__(self, layer: nn.Module, width: int, call: Any = None) -> None:
         super().__init__()
@@ -25,7 +25,7 @@ class Behind(nn.Module):
 
 
 class Unpool(nn.Module):
-    """Pooling that says where, and its inverse."""
+    """Max pooling with indices, and its inverse."""
 
     def __init__(self, dims: int) -> None:
         super().__init__()
@@ -136,11 +136,11 @@ LAYERS: dict[str, tuple[Builder, tuple[int, ...], Any]] = {
     ),
 }
 REFUSED = {"CrossMapLRN2d"}
-"""With a backward of its own, in Python; ``LocalResponseNorm`` is the same function."""
+"""Layers with a custom backward in Python; ``LocalResponseNorm`` is the same function."""
 
 
 def build(name: str) -> tuple[nn.Module, Tensor]:
-    """A network with this layer, and two rows for it."""
+    """Return a network with this layer, and two rows for it."""
     torch.manual_seed(0)
     make, shape, call = LAYERS[name]
     return Behind(make(), shape[-1], call), torch.randn(2, *shape)

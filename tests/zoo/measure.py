@@ -1,4 +1,4 @@
-"""How many models of other libraries run unchanged: ``python -m tests.zoo.measure timm``.
+"""Count unchanged models of other libraries that run: ``python -m tests.zoo.measure timm``.
 
 Each model, under each learner: construct, one update on random rows, one prediction, all finite;
 then, for TAGI, the limit of no variance against the plain forward.  Libraries that are not
@@ -40,7 +40,7 @@ CONVOLUTIONS = """GCNConv SAGEConv GraphConv TAGConv SGConv ClusterGCNConv GENCo
 
 
 def torchvision() -> Iterator[Case]:
-    """Classifiers, with images of 64 pixels."""
+    """Return classifiers with images of 64 pixels."""
     models = importlib.import_module("torchvision").models
     for name in TORCHVISION.split():
         make = getattr(models, name)
@@ -51,7 +51,7 @@ def torchvision() -> Iterator[Case]:
 
 
 def timm() -> Iterator[Case]:
-    """Classifiers, with images of 64 pixels, or of 32 where a size can be asked for."""
+    """Return classifiers with images of 64 pixels, or of 32 where a size can be given."""
     create = importlib.import_module("timm").create_model
     for name in TIMM.split():
         yield name, lambda n=name: (create(n, num_classes=10), torch.randn(2, 3, 64, 64))
@@ -63,7 +63,7 @@ def timm() -> Iterator[Case]:
 
 
 class Hidden(nn.Module):
-    """One tensor in, one tensor out."""
+    """A module that maps one tensor to one tensor."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class Hidden(nn.Module):
 
 
 def transformers() -> Iterator[Case]:
-    """Small configurations of language models."""
+    """Return small configurations of language models."""
     library = importlib.import_module("transformers")
     small: dict[str, Any] = {
         "vocab_size": 50, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2,
@@ -96,7 +96,7 @@ def transformers() -> Iterator[Case]:
 
 
 class Graphs(nn.Module):
-    """Rows are rings of six nodes, in one batch of graphs."""
+    """Return rows of six-node ring graphs, in one batch."""
 
     def __init__(self, conv: nn.Module) -> None:
         super().__init__()
@@ -111,7 +111,7 @@ class Graphs(nn.Module):
 
 
 def torch_geometric() -> Iterator[Case]:
-    """Graph convolutions."""
+    """Return graph convolutions."""
     layers = importlib.import_module("torch_geometric.nn")
     for name in CONVOLUTIONS.split():
         make = getattr(layers, name)
@@ -127,7 +127,7 @@ LEARNERS: dict[str, Callable[..., tr.Learner]] = {
 
 
 def outcome(make: Callable[..., tr.Learner], net: nn.Module, x: Tensor, y: Tensor) -> str:
-    """``"OK"``, or what is wrong."""
+    """Return ``"OK"`` or a description of the failure."""
     try:
         prediction = make(net, tr.likelihoods.Normal(1.0)).update(x, y).predict(x)
         if not bool(torch.isfinite(prediction.mean).all() & torch.isfinite(prediction.std).all()):
@@ -145,7 +145,7 @@ def outcome(make: Callable[..., tr.Learner], net: nn.Module, x: Tensor, y: Tenso
 
 
 def say(line: str) -> None:
-    """Print a line at once."""
+    """Print a line immediately."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 

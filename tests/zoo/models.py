@@ -1,4 +1,4 @@
-"""Tiny networks in the style of each family: how people write modules."""
+"""Tiny networks in the style of each family of models."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MODELS: dict[str, Builder] = {}
 
 
 class Body(nn.Module):
-    """A module of a function and its children."""
+    """A module of a function and its child modules."""
 
     def __init__(self, function: Any, **children: nn.Module) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class Body(nn.Module):
 
 
 def model(*shape: int, **children: Callable[[], nn.Module]) -> Any:
-    """Register a forward; its name is the model's."""
+    """Register a forward function, whose name is that of the model."""
 
     def register(function: Any) -> Any:
         def build() -> tuple[nn.Module, Tensor]:
@@ -48,7 +48,7 @@ def _linear(i: int, o: int) -> Callable[[], nn.Module]:
 @model(3, 8, 8, a=lambda: nn.Conv2d(3, 4, 3, padding=1), n=lambda: nn.BatchNorm2d(4),
        b=lambda: nn.Conv2d(4, 4, 3, padding=1), o=_linear(4, 2))  # fmt: skip
 def residual_network(s: Any, x: Any) -> Any:
-    """torchvision: a residual block with activations in place, and global pooling."""
+    """torchvision: a residual block with in-place activations, and global pooling."""
     h = F.relu(s.n(s.a(x)), inplace=True)
     z = s.b(h)
     z += h
@@ -58,7 +58,7 @@ def residual_network(s: Any, x: Any) -> Any:
 @model(3, 8, 8, e=lambda: nn.Conv2d(3, 6, 1), d=lambda: nn.Conv2d(6, 6, 3, groups=6, padding=1),
        s1=lambda: nn.Conv2d(6, 2, 1), s2=lambda: nn.Conv2d(2, 6, 1), o=_linear(6, 2))  # fmt: skip
 def inverted_residual(s: Any, x: Any) -> Any:
-    """torchvision and timm: depthwise, hard activations, squeeze and excite."""
+    """torchvision and timm: depthwise convolutions, hard activations, squeeze-and-excitation."""
     h = F.hardtanh(s.d(F.hardswish(s.e(x))), 0, 6, True)
     gate = F.hardsigmoid(s.s2(F.relu6(s.s1(h.mean((2, 3), keepdim=True)))))
     return s.o((h * gate).mean((2, 3)))
@@ -67,7 +67,7 @@ def inverted_residual(s: Any, x: Any) -> Any:
 @model(3, 8, 8, a=lambda: nn.Conv2d(3, 4, 3, padding=1), b=lambda: nn.Conv2d(2, 2, 1),
        c=lambda: nn.Conv2d(2, 2, 3, padding=1), o=_linear(4, 2))  # fmt: skip
 def shuffled_channels(s: Any, x: Any) -> Any:
-    """torchvision: half of the channels go through a branch, then the halves are dealt out."""
+    """torchvision: half of the channels pass a branch, then the channels are shuffled."""
 
     def dealt(h: Any) -> Any:
         rows, channels, height, width = h.shape
@@ -91,7 +91,7 @@ def vision_transformer(s: Any, x: Any) -> Any:
 
 @model(4, 8, q=_linear(8, 8), k=_linear(8, 8), v=_linear(8, 8))
 def attention_by_einsum(s: Any, x: Any) -> Any:
-    """Attention as papers write it, with a mask filled in."""
+    """Attention as in papers, with ``masked_fill``."""
     scores = torch.einsum("bqd,bkd->bqk", s.q(x), s.k(x)) / 8**0.5
     scores = scores.masked_fill(torch.ones(4, 4).triu(1).bool(), -1e9)
     return torch.einsum("bqk,bkd->bqd", scores.softmax(-1), s.v(x))
@@ -99,7 +99,7 @@ def attention_by_einsum(s: Any, x: Any) -> Any:
 
 @model(4, 8, q=_linear(8, 8), k=_linear(8, 8), w=_linear(8, 16), o=_linear(16, 2))
 def decoder_block(s: Any, x: Any) -> Any:
-    """transformers: root mean squares by hand, rotary positions, gates."""
+    """transformers: explicit RMS norm, rotary positions, gates."""
     h = x * 1
     q, k = s.q(h), s.k(h)
     half = torch.cat((-q[..., 4:], q[..., :4]), -1)
@@ -141,14 +141,14 @@ def graph_attention(s: Any, x: Any) -> Any:
 
 @model(8, e=_linear(8, 4), d=_linear(2, 8))
 def variational_autoencoder(s: Any, x: Any) -> Any:
-    """Users: noise of the network's own."""
+    """User code: noise added by the network."""
     mean, log = s.e(x).chunk(2, -1)
     return s.d(mean + torch.exp(0.5 * log.clamp(-3, 3)) * 0.0)
 
 
 @model(8, g=_linear(8, 3), e=_linear(8, 6))
 def mixture_of_experts(s: Any, x: Any) -> Any:
-    """Users: a softmax that weighs, the best two by sorting."""
+    """User code: a softmax as weights, and the best two by sorting."""
     weight, best = s.g(x).softmax(-1).topk(2, -1)
     experts = s.e(x).unflatten(1, (3, 2))
     return (weight.unsqueeze(-1) * experts.gather(1, best.unsqueeze(-1).expand(-1, -1, 2))).sum(1)
@@ -156,7 +156,7 @@ def mixture_of_experts(s: Any, x: Any) -> Any:
 
 @model(8, a=_linear(8, 6), b=_linear(6, 2))
 def control_flow(s: Any, x: Any) -> Any:
-    """Users: conditions, loops and assignments on states."""
+    """User code: conditions, loops and in-place assignments to states."""
     h = s.a(x)
     h = torch.where(h > 0, h, 0.1 * h)
     h[:, 0] = 0.0
@@ -170,14 +170,14 @@ def control_flow(s: Any, x: Any) -> Any:
 
 @model(1, 8, 8, c=lambda: nn.Conv2d(1, 2, 3, padding=1), u=lambda: nn.Conv2d(3, 1, 3, padding=1))
 def u_net(s: Any, x: Any) -> Any:
-    """Users: down, up, and a skip connection."""
+    """User code: downsampling, upsampling and a skip connection."""
     h = F.max_pool2d(s.c(x), 2)
     return s.u(torch.cat([x, F.interpolate(h, scale_factor=2, mode="bilinear")], 1))
 
 
 @model(2, 6, e=_linear(6, 4))
 def siamese(s: Any, x: Any) -> Any:
-    """Users: angles and distances of embeddings."""
+    """User code: angles and distances of embeddings."""
     a, b = F.normalize(s.e(x[:, 0]), dim=-1), s.e(x[:, 1])
     angle = F.cosine_similarity(a, b, dim=-1)
     return torch.stack([angle, torch.cdist(a, b).logsumexp(-1), b.norm(dim=-1)], -1)
@@ -185,7 +185,7 @@ def siamese(s: Any, x: Any) -> Any:
 
 @model(6, w=_linear(6, 6))
 def monotone(s: Any, x: Any) -> Any:
-    """Users: sums that grow, and normalization by hand."""
+    """User code: growing sums, and explicit normalization."""
     h = s.w(x)
     h = (h - h.mean(-1, keepdim=True)) / (h.var(-1, keepdim=True) + 1e-5).sqrt()
     return torch.cumsum(F.softplus(h), -1)

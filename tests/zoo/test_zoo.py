@@ -1,4 +1,4 @@
-"""Unchanged modules: a step, a prediction, and torch's own result without variance."""
+"""Unchanged modules: an update, a prediction, and torch's own result without variance."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tractable import Gaussian
 
 CASES: dict[str, Any] = {name: lambda name=name: build(name) for name in LAYERS} | MODELS
 STATISTICS = ("Norm", "Transformer", "residual_network", "vision_transformer", "decoder_block")
-"""Where uncertain states change what means are normalized by, or messages skip the statistics."""
+"""Layers that normalize by statistics of uncertain states, or whose messages skip them."""
 NOT_LAYERS = """Module Sequential ModuleList ModuleDict ParameterList ParameterDict Container
     DataParallel SyncBatchNorm Embedding EmbeddingBag TransformerEncoder TransformerDecoder Buffer
     Parameter RNNBase RNNCellBase UninitializedBuffer UninitializedParameter""".split()
-"""Containers, wrappers, what takes integers (tested with its rule), and stacks of layers above."""
+"""Containers, wrappers, layers of integers (tested with their rules), and composed layers."""
 
 
 def test_every_layer_class_is_here() -> None:
