@@ -23,7 +23,7 @@ def scalar():
 ROWS = torch.tensor([[1.0], [2.0]], dtype=DOUBLE), torch.tensor([1.0, 2.0], dtype=DOUBLE)
 
 
-def test_bay_01_in_closed_form_is_exact():
+def test_bay_01_closed_form_posterior_is_exact():
     model = tr.TAGI(
         scalar(), tr.likelihoods.Normal(1.0), init="net", gain=1.0, prior_variance_ratio=1.0,
         epoch_forgetting=0.0, dtype=DOUBLE,
@@ -37,7 +37,7 @@ def test_bay_01_in_closed_form_is_exact():
     assert (float(p.mean), float(p.variance)) == pytest.approx((2.5, 2.5))
 
 
-def test_bay_01_around_the_mode_is_exact_and_the_mode_is_the_mean():
+def test_bay_01_laplace_posterior_is_exact():
     model = tr.Laplace(
         scalar(), tr.likelihoods.Normal(1.0), structure="last_layer", prior_precision=1.0,
         init="net", dtype=DOUBLE,
@@ -51,7 +51,7 @@ def test_bay_01_around_the_mode_is_exact_and_the_mode_is_the_mean():
     assert float(point.posterior["weight"].loc) == pytest.approx(5 / 6, abs=1e-3)
 
 
-def test_bay_01_by_variational_gradients_comes_close():
+def test_bay_01_variational_posterior_is_close():
     model = tr.BayesByBackprop(
         scalar(), tr.likelihoods.Normal(1.0), prior=tr.priors.Normal(1.0), lr=0.05,
         n_train_samples=1000, estimator="local", rho=(-1.0, -1.0), dtype=DOUBLE, seed=1,

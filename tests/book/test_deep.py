@@ -28,7 +28,7 @@ def test_dnn_01_shapes_and_parameters():
     assert [layer.shape for layer in found.layers[::2]] == [(20,), (10,), (7,), (4,)]
 
 
-def test_dnn_02_a_deep_one():
+def test_dnn_02_parameters_of_a_deep_network():
     assert count(mlp(5, *[30] * 20, 1), 5) == 17_881
 
 
@@ -39,7 +39,7 @@ def test_dnn_03_one_more_layer_or_unit():
         assert tuple(count(net, 1) for net in nets) == wanted
 
 
-def test_dnn_04_a_zigzag():
+def test_dnn_04_output_of_a_zigzag_function():
     net = nn.Sequential(nn.Linear(1, 3), nn.ReLU(), nn.Linear(3, 1)).double()
     breakpoints = torch.tensor([1 / 6, 2 / 6, 4 / 6], dtype=torch.float64)
     slopes = torch.tensor([1.0, 1.0, -1.0], dtype=torch.float64)

@@ -128,7 +128,7 @@ def deep(scale: float, width: int, depth: int = 50) -> nn.Sequential:
     return nn.Sequential(*layers[:-1])
 
 
-def test_grd_11_signals_keep_fade_or_grow():
+def test_grd_11_activations_stay_vanish_or_explode():
     ratios = {c: (c / 2) ** 50 for c in (2.0, 1.0, 4.0, 1 / 3)}
     assert ratios[2.0] == 1
     assert ratios[1.0] == pytest.approx(8.881784197e-16)
@@ -144,7 +144,7 @@ def test_grd_11_signals_keep_fade_or_grow():
     assert "fade backwards" in found[1.0].recommendation()
 
 
-def test_grd_12_and_15_first_variances():
+def test_grd_12_and_15_initial_variances():
     """Prior variances of TAGI: 2 / (9 C) for convolutions, 4 / (in + out), twice that of Xavier."""
     noise = tr.likelihoods.Normal(1.0)
     he = tr.TAGI(

@@ -105,14 +105,14 @@ def test_opt_06_to_10_traces():
         assert ours == pytest.approx(wanted, abs=1e-8)
 
 
-def test_opt_07_torchs_momentum_is_another():
+def test_opt_07_momentum_in_torch_has_another_definition():
     points = trace(torch.optim.SGD, momentum=0.9, dampening=0.9)
     wanted = [(0.96, 0.6), (0.92016, 0.216), (0.88062336, -0.13824)]
     for ours, theirs in zip(points, wanted, strict=True):
         assert ours == pytest.approx(theirs)
 
 
-def test_opt_12_the_hessian_of_many_parameters_is_never_made():
+def test_opt_12_large_hessian_is_not_materialized():
     rows, batch = 100, 20
     assert 1000 * batch / rows == 200
     assert 100_000 * 100 / 4000 == 2500

@@ -79,7 +79,7 @@ def test_per_05_directions_are_nearly_orthogonal():
     assert abs(float(cosine.std()) - 0.031622777) < 4 * error
 
 
-def test_per_06_balls_vanish():
+def test_per_06_volume_of_the_unit_ball_vanishes():
     wanted = {1: 1, 2: 0.785398163, 3: 0.523598776, 10: 2.490394570e-3, 20: 2.461136950e-8,
               100: 1.868182054e-70}  # fmt: skip
     for d, volume in wanted.items():
@@ -87,13 +87,13 @@ def test_per_06_balls_vanish():
         assert math.exp(log) == pytest.approx(volume, rel=1e-8)
 
 
-def test_per_07_the_shell_has_it_all():
+def test_per_07_most_volume_is_near_the_surface():
     wanted = {2: 0.0199, 10: 0.095617925, 100: 0.633967659, 300: 0.950959106, 500: 0.993429517}
     for d, share in wanted.items():
         assert 1 - 0.99**d == pytest.approx(share, abs=1e-9)
 
 
-def test_per_08_norms_are_chi():
+def test_per_08_norms_are_chi_distributed():
     wanted = {25: (4.950262344, 0.703493229), 100: (9.97503164, 0.706217948),
               500: (22.349502237, 0.706929806)}  # fmt: skip
     generator = torch.Generator().manual_seed(0)

@@ -20,7 +20,7 @@ def test_reg_01_a_normal_prior_is_an_l2_penalty():
 
 
 @pytest.mark.parametrize("sigma", [0.5, 1.7])
-def test_reg_02_which_adds_2_lambda_phi_to_the_gradient(sigma):
+def test_reg_02_penalty_adds_2_lambda_phi_to_the_gradient(sigma):
     found = -tr.priors.Normal(sigma).score(W)
     torch.testing.assert_close(found, 2 * (1 / (2 * sigma**2)) * W)
 

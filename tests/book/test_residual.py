@@ -79,7 +79,7 @@ def test_res_04_batch_norm_forwards_and_backwards(batch_norm):
     torch.testing.assert_close(gaussian.loc, out.detach())
 
 
-def test_res_05_its_jacobian_is_full(batch_norm):
+def test_res_05_jacobian_of_batch_norm_is_full(batch_norm):
     layer, z = batch_norm
     jacobian = torch.autograd.functional.jacobian(layer, z.detach()).reshape(4, 4)
     wanted = [0.608035867, -0.19201136, -0.128007787, -0.28801672]

@@ -90,7 +90,7 @@ def test_shn_06_most_regions():
 
 
 @pytest.mark.parametrize("units", [3, 5])
-def test_shn_06_lines_in_general_position_reach_it(units):
+def test_shn_06_lines_in_general_position_reach_the_maximum(units):
     net = nn.Sequential(nn.Linear(2, units), nn.ReLU(), nn.Linear(units, 1))
     with torch.no_grad():
         net[0].weight.copy_(torch.randn(units, 2, generator=torch.Generator().manual_seed(1)))
@@ -108,7 +108,7 @@ def test_shn_08_relu_is_homogeneous_for_positive_factors_only():
     assert -2 * float(torch.relu(torch.tensor(1.0))) == -2
 
 
-def test_shn_10_rect_bends_six_times():
+def test_shn_10_rect_activation_gives_six_joints():
     kinks = {Rect: (0.0, 1.0)}
     found = tr.diagnostics.regions(p38(Rect()), (-10, 10), kinks=kinks)
     assert found.breakpoints == pytest.approx((1 / 7, 0.5, 1, 11 / 7, 19 / 9, 3))

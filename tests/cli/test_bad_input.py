@@ -50,7 +50,7 @@ def test_missing_values(call, tmp_path):
     refused(done, "column 'area'", "1 missing values", "row 5", "--missing drop", "--missing mean")
 
 
-def test_an_unknown_way_with_missing_values(call, houses):
+def test_an_unknown_missing_mode(call, houses):
     refused(call("fit", houses, *FIT, "--missing", "means"), "did you mean 'mean'?")
 
 
@@ -128,7 +128,7 @@ def test_a_folder_in_use_is_not_replaced(call, houses, tmp_path):
     assert not (tmp_path / "m/mine.txt").exists()
 
 
-def test_a_failed_fit_leaves_nothing(call, houses, tmp_path, monkeypatch):
+def test_a_failed_fit_leaves_no_output(call, houses, tmp_path, monkeypatch):
     def fail(*arguments, **options):
         raise RuntimeError("the\nroof fell in")
 
@@ -153,7 +153,7 @@ def test_a_missing_or_empty_file(call, tmp_path):
     refused(call("fit", empty, *FIT), "not text in UTF-8")
 
 
-def test_headers_and_rows_that_do_not_fit(call, tmp_path):
+def test_inconsistent_headers_and_rows(call, tmp_path):
     data = tmp_path / "d.csv"
     data.write_text("area,price,area\n1,2,3\n")
     refused(call("fit", data, *FIT), "more than one column named 'area'")
@@ -186,7 +186,7 @@ def test_a_model_of_another_version(call, model, houses, tmp_path):
     refused(call("predict", "future.tr", houses), "file format 7, this version reads 2")
 
 
-def test_files_that_are_no_models(call, model, houses, tmp_path):
+def test_files_that_are_not_models(call, model, houses, tmp_path):
     refused(call("predict", "none.tr", houses), "no model file at none.tr")
     refused(call("predict", houses, houses), "houses.csv is not a whole model file")
     tensors, header = storage.read(model)
@@ -200,7 +200,7 @@ def test_files_that_are_no_models(call, model, houses, tmp_path):
     refused(call("predict", "half.tr", houses), "not a whole model file")
 
 
-def test_data_that_do_not_suit_the_model(call, model, houses, tmp_path):
+def test_data_incompatible_with_the_model(call, model, houses, tmp_path):
     header, rows = house_rows(5)
     other = write(tmp_path / "d.csv", ["Area", "colour"], [[1, "red"]])
     refused(call("predict", model, other), "'area'", "did you mean 'Area'?")
@@ -215,7 +215,7 @@ def test_data_that_do_not_suit_the_model(call, model, houses, tmp_path):
     refused(call("predict", model, houses, "--missing", "drop"), "'drop'")
 
 
-def test_a_failed_prediction_leaves_the_old_file(call, model, houses, tmp_path):
+def test_a_failed_prediction_keeps_the_existing_file(call, model, houses, tmp_path):
     out = tmp_path / "out.csv"
     out.write_text("old")
     header, rows = house_rows(5)
@@ -225,7 +225,7 @@ def test_a_failed_prediction_leaves_the_old_file(call, model, houses, tmp_path):
     assert out.read_text() == "old"
 
 
-def test_reports_of_nothing(call, tmp_path):
+def test_reports_without_results(call, tmp_path):
     refused(call("report", "nowhere"), "no folder nowhere")
     (tmp_path / "empty").mkdir()
     refused(call("report", "empty"), "no results below empty")
@@ -238,7 +238,7 @@ def test_reports_of_nothing(call, tmp_path):
                 {"charts": {}}, {"notes": 1}, {"seeds": {}}, {"settings": 1}],
     ids=str,
 )  # fmt: skip
-def test_reports_of_results_of_wrong_types(call, tmp_path, content):
+def test_reports_refuse_results_of_wrong_types(call, tmp_path, content):
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs/results.json").write_text(json.dumps({"experiment": "a", **content}))
     done = call("report", "runs")

@@ -33,7 +33,7 @@ def test_run_passes_options_on_and_writes_a_report(call, tmp_path):
     assert results["seeds"] == [3]
 
 
-def test_run_for_machines(call, tmp_path):
+def test_run_prints_json(call, tmp_path):
     done = call("run", "optimize1d", *SMALL, "--json")
     assert done.exit_code == 0, done.stderr
     found = json.loads(done.stdout)
@@ -49,7 +49,7 @@ def test_help_of_run_and_of_a_study(call):
     assert "--splits" in done.stdout
 
 
-def test_missing_data_is_one_line(call, monkeypatch):
+def test_missing_data_sets_are_reported_in_one_line(call, monkeypatch):
     monkeypatch.setattr(download, "locate", lambda *a, **k: None)
 
     def nothing(name, instead=""):
@@ -93,7 +93,7 @@ made, number = make(), 3
 """
 
 
-def test_info_says_which_functions_of_a_network_have_rules(call, tmp_path):
+def test_info_lists_which_functions_of_a_network_have_rules(call, tmp_path):
     (tmp_path / "my_net.py").write_text(NET)
     for name in ("make", "made"):
         done = call("info", f"{tmp_path}/my_net.py:{name}", "--input", "4,1,4,4")
@@ -120,14 +120,14 @@ def test_info_says_which_functions_of_a_network_have_rules(call, tmp_path):
         (("math:inf", "--input", "2"), "must be a torch.nn.Module"),
     ],
 )
-def test_info_refuses_in_one_line(call, words, said):
+def test_info_reports_errors_in_one_line(call, words, said):
     done = call("info", *words)
     assert done.exit_code in (1, 2)
     assert said in done.stderr
     assert done.stderr.count("\n") == 1
 
 
-def test_info_says_what_is_here(call, monkeypatch, tmp_path):
+def test_info_lists_versions_and_components(call, monkeypatch, tmp_path):
     (tmp_path / "data/mnist").mkdir(parents=True)
     monkeypatch.setenv(download.FOLDER, str(tmp_path / "data"))
     facts = json.loads(call("info", "--json").stdout)
@@ -143,7 +143,7 @@ def shell(*words: object, cwd) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120)
 
 
-def test_through_a_shell(houses, tmp_path):
+def test_fit_through_a_shell(houses, tmp_path):
     words = ("fit", houses.name, "--target", "price", "--drop", "name", "--epochs", 1)
     done = shell(*words, "--out", "m", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -152,7 +152,7 @@ def test_through_a_shell(houses, tmp_path):
     assert results["command"] == expected
 
 
-def test_bad_use_through_a_shell(tmp_path):
+def test_errors_through_a_shell(tmp_path):
     done = shell("fit", "none.csv", "--target", "y", cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr == "error: no file none.csv\n"
@@ -165,7 +165,7 @@ def without_studies(monkeypatch):
 
 
 @pytest.mark.usefixtures("without_studies")
-def test_without_studies_the_command_says_so_and_what_to_do(call):
+def test_without_studies_the_error_explains_how_to_install_them(call):
     done = call("list")
     assert done.exit_code == 0
     assert done.stdout.startswith("no studies are installed: ")
@@ -196,7 +196,7 @@ except SystemExit as left:
 
 
 @pytest.mark.parametrize("words", [["--help"], ["fit", "--help"], ["run", "--help"], ["list"]])
-def test_help_and_list_answer_without_torch_or_a_study(words):
+def test_help_and_list_import_neither_torch_nor_a_study(words):
     modules = loaded(HELP.format(words=words))
     assert "tractable.cli.app" in modules
     assert not {"torch", "numpy", "sklearn", "matplotlib"} & modules

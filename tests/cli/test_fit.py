@@ -19,7 +19,7 @@ def rows_of(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(stream))
 
 
-def test_a_regression_from_file_to_file(call, houses, tmp_path):
+def test_fit_and_predict_a_regression(call, houses, tmp_path):
     done = call("fit", houses, "--target", "price", "--id", "name", "--epochs", 10, "--out", "m")
     assert done.exit_code == 0, done.stderr
     for words in (
@@ -48,7 +48,7 @@ def test_a_regression_from_file_to_file(call, houses, tmp_path):
     np.testing.assert_allclose(upper, mean + 0.6744898 * std, rtol=1e-6)  # half of a normal
 
 
-def test_the_held_out_rows_are_not_learnt_from(call, houses, tmp_path):
+def test_test_rows_are_not_used_for_training(call, houses, tmp_path):
     """Different targets in the test rows must give the same model."""
     call("fit", houses, "--target", "price", "--drop", "name", "--epochs", 3, "--out", "a")
     from tractable.cli.tables.target import TargetColumn, split_rows
@@ -67,7 +67,7 @@ def test_the_held_out_rows_are_not_learnt_from(call, houses, tmp_path):
     assert found[1] > 3 * found[0]
 
 
-def test_a_classification_from_file_to_file(call, kinds, tmp_path):
+def test_fit_and_predict_a_classification(call, kinds, tmp_path):
     done = call("fit", kinds, "--target", "kind", "--epochs", 10, "--out", "m", "--json")
     assert done.exit_code == 0, done.stderr
     found = json.loads(done.stdout)
@@ -109,7 +109,7 @@ def test_the_same_seed_gives_the_same_file(call, houses, tmp_path):
     assert a != c
 
 
-def test_missing_values_are_filled_or_left_out(call, tmp_path):
+def test_missing_values_are_imputed_or_dropped(call, tmp_path):
     header, rows = house_rows()
     rows[3][1], rows[5][2], rows[7][4] = "", "NA", "?"
     data = write(tmp_path / "gaps.csv", header, rows)
@@ -137,7 +137,7 @@ def test_missing_values_are_filled_or_left_out(call, tmp_path):
     assert len(filled.stdout.splitlines()) == 121
 
 
-def test_other_delimiters_and_marks_of_spreadsheets(call, tmp_path):
+def test_other_delimiters_and_byte_order_marks(call, tmp_path):
     header, rows = house_rows(40)
     text = "\n".join(";".join(map(str, row)) for row in [header, *rows])
     data = tmp_path / "semi.csv"
@@ -147,7 +147,7 @@ def test_other_delimiters_and_marks_of_spreadsheets(call, tmp_path):
     assert "separated by ';'" in done.stdout
 
 
-def test_whole_numbers_of_few_kinds_are_classes_unless_told(call, tmp_path):
+def test_integers_with_few_values_are_classes_by_default(call, tmp_path):
     rows = [[i / 10, i % 4] for i in range(60)]
     data = write(tmp_path / "grades.csv", ["x", "grade"], rows)
     done = call("fit", data, "--target", "grade", "--epochs", 1, "--out", "a")
@@ -158,7 +158,7 @@ def test_whole_numbers_of_few_kinds_are_classes_unless_told(call, tmp_path):
     assert "Regression of grade (given by --task)" in done.stdout
 
 
-def test_the_model_file_is_an_estimators(call, houses, tmp_path):
+def test_model_file_can_be_loaded_as_an_estimator(call, houses, tmp_path):
     call("fit", houses, "--target", "price", "--drop", "name", "--epochs", 2, "--out", "m")
     held = model_file.load(tmp_path / "m/model.tr")
     own = TAGIRegressor.load(tmp_path / "m/model.tr")
@@ -188,7 +188,7 @@ def test_the_model_is_written_once(call, houses, monkeypatch):
     assert written == [["estimator", "learner", "table"]]
 
 
-def test_a_failed_write_leaves_the_old_model(call, houses, monkeypatch, tmp_path):
+def test_a_failed_write_keeps_the_existing_model(call, houses, monkeypatch, tmp_path):
     words = ("fit", houses, "--target", "price", "--drop", "name", "--epochs", 1, "--out", "m")
     assert call(*words).exit_code == 0
     before = call("predict", "m", houses).stdout
@@ -206,7 +206,7 @@ def test_a_failed_write_leaves_the_old_model(call, houses, monkeypatch, tmp_path
     assert sorted(p.name for p in tmp_path.iterdir()) == ["houses.csv", "m"]
 
 
-def test_ids_and_labels_are_no_formulas(call, tmp_path):
+def test_ids_and_labels_are_escaped_against_formulas(call, tmp_path):
     """A spreadsheet executes cells that begin with these characters as formulas."""
     ids = ['=HYPERLINK("http://a.example")', "@SUM(A1)", "+49 171", "-x", "-3.5", "a=b"]
     labels = ["=cmd", "plain"]

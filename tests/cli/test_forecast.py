@@ -52,7 +52,7 @@ def test_a_series_is_forecast(call, sales):
         ),
     ],
 )
-def test_bad_use_is_one_line(call, sales, words, told):
+def test_errors_are_one_line(call, sales, words, told):
     horizon = [] if "--horizon" in words else ["--horizon", 7]
     done = call("forecast", sales, *words, *horizon)
     assert done.exit_code == 2

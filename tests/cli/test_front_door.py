@@ -316,7 +316,7 @@ COMMANDS: list[tuple[list[str], int, str]] = [
 ]  # fmt: skip
 
 
-def test_there_are_enough_of_them():
+def test_number_of_cases():
     assert len(COMMANDS) >= 115
     assert len({tuple(words) for words, _, _ in COMMANDS}) == len(COMMANDS)
 
@@ -330,7 +330,7 @@ def test_a_command(place, words, code, said):
 
 
 @pytest.mark.parametrize("ending", ["xlsx", "parquet"])
-def test_excel_and_parquet_there_and_back(place, ending):
+def test_excel_and_parquet_round_trip(place, ending):
     pytest.importorskip("openpyxl" if ending == "xlsx" else "pyarrow")
     run = CliRunner()
     done = run.invoke(app, ["predict", "m", "t.csv", "--keep", "all", "-o", f"p.{ending}"])
@@ -343,6 +343,6 @@ def test_excel_and_parquet_there_and_back(place, ending):
     assert [float(row["y"]) for row in again] == [float(line[-1]) for line in rows()]
 
 
-def test_a_header_that_is_none(place):
+def test_a_missing_header_line(place):
     done = CliRunner().invoke(app, ["fit", "nohead.csv", *FIT])
     assert done.stderr.endswith("; is its first line a header?\n")

@@ -109,7 +109,7 @@ def test_a_command(place, words, code, said):
     answers(words, code, said)
 
 
-def test_new_rows_are_written_as_the_table_was(place):
+def test_samples_have_the_format_of_the_table(place):
     made = CliRunner().invoke(app, ["sample", "g", "-n", "20", "-o", "new.csv"])
     assert made.exit_code == 0, made.stderr
     with (place / "new.csv").open(newline="") as stream:
@@ -124,7 +124,7 @@ def test_new_rows_are_written_as_the_table_was(place):
 
 
 @pytest.mark.parametrize("ending", ["xlsx", "parquet"])
-def test_filled_and_new_rows_in_the_kind_of_file_that_was_asked_for(place, ending):
+def test_imputed_rows_and_samples_have_the_requested_file_type(place, ending):
     pytest.importorskip("openpyxl" if ending == "xlsx" else "pyarrow")
     pandas = pytest.importorskip("pandas")
     read = pandas.read_excel if ending == "xlsx" else pandas.read_parquet
@@ -143,7 +143,7 @@ def test_filled_and_new_rows_in_the_kind_of_file_that_was_asked_for(place, endin
     assert list(read(place / f"s.{ending}").columns) == HEADER
 
 
-def test_a_date_that_is_missing_is_filled_with_a_date(place):
+def test_a_missing_date_is_imputed_by_a_date(place):
     lines = [[*row[:2], "" if i % 9 == 0 else row[2], *row[3:]] for i, row in enumerate(rows())]
     (place / "no_day.csv").write_text(text(HEADER, lines))
     done = CliRunner().invoke(

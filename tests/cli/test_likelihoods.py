@@ -42,7 +42,7 @@ def of_labels(labels, wanted="auto", order=()):
         (-RNG.poisson(3, 200).astype(float), "normal"),
     ],
 )
-def test_what_a_target_of_numbers_suggests(y, name):
+def test_likelihood_suggested_for_numeric_targets(y, name):
     found = of_numbers(y)
     assert found.name == name
     assert found.reason
@@ -50,7 +50,7 @@ def test_what_a_target_of_numbers_suggests(y, name):
     assert of_numbers(y, "laplace").options() == {"likelihood": "laplace"}
 
 
-def test_what_classes_suggest():
+def test_likelihood_suggested_for_classes():
     assert of_labels(["3", "10", "5"] * 5).order == ("3", "5", "10")
     assert of_labels(["yes", "no"] * 5).name == "categorical"
     assert of_labels(["0", "1"] * 5).name == "categorical"
@@ -81,7 +81,7 @@ def grades(tmp_path):
 SMALL = ("--epochs", 3, "--hidden", 8)
 
 
-def test_counts_from_file_to_file(call, visits, tmp_path):
+def test_fit_and_predict_counts(call, visits, tmp_path):
     words = ("fit", visits, "--target", "visits", *SMALL)
     done = call(*words, "--out", "m", "--likelihood", "poisson", "--json")
     assert done.exit_code == 0, done.stderr
@@ -99,7 +99,7 @@ def test_counts_from_file_to_file(call, visits, tmp_path):
     assert "Likelihood negative_binomial: counts" in done.stdout
 
 
-def test_grades_from_file_to_file(call, grades, tmp_path):
+def test_fit_and_predict_grades(call, grades, tmp_path):
     words = ("fit", grades, "--target", "grade", *SMALL, "--likelihood", "ordinal")
     done = call(*words, "--order", "poor,fair,good", "--out", "m", "--learner", "net", "--json")
     assert done.exit_code == 0, done.stderr
@@ -120,14 +120,14 @@ def test_grades_from_file_to_file(call, grades, tmp_path):
         (("--likelihood", "ordinal", "--order", "1,2"), "--order has"),
     ],
 )
-def test_what_cannot_be_is_said_in_one_line(call, visits, words, message):
+def test_incompatible_likelihoods_are_reported_in_one_line(call, visits, words, message):
     done = call("fit", visits, "--target", "visits", *SMALL, "--out", "m", *words)
     assert done.exit_code == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_a_bad_count_is_named(call, tmp_path):
+def test_errors_name_the_invalid_count(call, tmp_path):
     rows = [[float(x), y] for x, y in zip(X[:40, 0], [*range(39), -2.5], strict=True)]
     path = write(tmp_path / "bad.csv", ["a", "n"], rows)
     done = call("fit", path, "--target", "n", "--likelihood", "poisson", "--test", 0.1, *SMALL)

@@ -33,7 +33,7 @@ def table(rows, columns, seed, kind="normal", gaps=0.0):
 
 @pytest.mark.parametrize("kind", ["normal", "skewed", "tails"])
 @pytest.mark.parametrize("gaps", [0.0, 0.05])
-def test_rows_of_one_kind_have_an_even_novelty(kind, gaps):
+def test_novelty_of_in_distribution_rows_is_uniform(kind, gaps):
     """Small tables with many columns, where training rows are far likelier than new rows."""
     novelty = [
         scored(table(rows, 8, seed, kind, gaps), seed).novelty
@@ -56,7 +56,7 @@ def test_large_tables_are_compared_as_a_whole(seed):
         assert np.mean(novelty > level) == pytest.approx(1 - level, abs=1e-9)
 
 
-def test_rows_with_and_without_gaps_have_the_same_novelty():
+def test_novelty_does_not_depend_on_missing_values():
     groups = [], []
     for seed in range(8):
         values = table(120, 5, seed, gaps=0.08)
@@ -70,7 +70,7 @@ def test_rows_with_and_without_gaps_have_the_same_novelty():
         assert np.mean(every > 0.95) == pytest.approx(0.05, abs=3 * error)
 
 
-def test_log_densities_are_of_the_values_that_a_row_has():
+def test_log_densities_are_of_the_observed_values():
     """Doubling the unit of one column lowers them by log 2 where the row has a value in it."""
     values = table(80, 3, 0)
     values[::7, 1] = np.nan
@@ -92,7 +92,7 @@ def test_a_row_of_one_value_has_the_density_of_that_value():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_gap_in_a_constant_column_is_no_surprise(seed):
+def test_missing_values_of_constant_columns_do_not_change_novelty(seed):
     values = np.column_stack([table(60, 3, seed), np.full(60, 7.0)])
     values[[3, 20, 44], 3] = np.nan
     values[10, 3] = 8.0
@@ -106,7 +106,7 @@ def test_a_gap_in_a_constant_column_is_no_surprise(seed):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_rows_that_do_not_belong_come_first(call, tmp_path, seed, monkeypatch):
+def test_out_of_distribution_rows_are_listed_first(call, tmp_path, seed, monkeypatch):
     monkeypatch.setattr("tractable.cli.commands.density.write_report", lambda *some: None)
     values = table(150, 4, seed)
     values[[11, 90]] += 6 * np.nanstd(values, 0) * [1, -1, 1, -1]

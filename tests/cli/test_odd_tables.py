@@ -35,7 +35,7 @@ def without_reports(monkeypatch):
 
 
 @pytest.mark.parametrize("ending", ["csv", "xlsx"])
-def test_rows_of_missing_values_only_are_rows(call, tmp_path, ending):
+def test_rows_with_only_missing_values_are_kept(call, tmp_path, ending):
     """Predictions match the rows of the file, whatever is missing."""
     write(tmp_path / "t.csv", HEADER, table())
     assert call("fit", "t.csv", *QUICK).exit_code == 0
@@ -56,7 +56,7 @@ def test_rows_of_missing_values_only_are_rows(call, tmp_path, ending):
     assert float(found[1]["std"]) > float(found[0]["std"])
 
 
-def test_blank_lines_are_no_rows(tmp_path):
+def test_blank_lines_are_ignored(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("\ufeff ,, \n\nx,y\n\n1,2\n   \n,\n3,4\n,\n\n , \n", encoding="utf-8")
     found = reader.read_table(path)
@@ -81,7 +81,7 @@ def test_numbers_too_large_to_compute_with_are_refused(call, tmp_path, cell):
 
 @pytest.mark.parametrize("target", ["y", "kind"])
 @pytest.mark.parametrize("cell", ["1e13", "-1e20", "1e39"])
-def test_rows_too_far_to_predict_are_refused(call, tmp_path, cell, target):
+def test_extreme_inputs_are_refused(call, tmp_path, cell, target):
     """Only finite numbers are written."""
     write(tmp_path / "t.csv", HEADER, table())
     assert call("fit", "t.csv", *QUICK, "--target", target).exit_code == 0
@@ -98,7 +98,7 @@ def test_rows_too_far_to_predict_are_refused(call, tmp_path, cell, target):
     assert done.stderr.startswith(f"error: far.csv, column 'z', row 4: '{cell}' is more than 1e+12")
 
 
-def test_a_column_that_one_table_lacks_has_no_distance(call, tmp_path):
+def test_columns_missing_in_one_table_have_no_distance(call, tmp_path):
     rows = table(60)
     write(tmp_path / "a.csv", HEADER, rows)
     write(tmp_path / "b.csv", HEADER, [[x, "", kind, y] for x, _, kind, y in table(60, seed=1)])
@@ -116,7 +116,7 @@ def test_a_column_that_one_table_lacks_has_no_distance(call, tmp_path):
     ("cells", "counts"),
     [("012", True), ("210", True), ("0123456789", True), ("011", False), ("0a2", False)],
 )
-def test_a_first_column_without_a_name_that_counts(tmp_path, cells, counts):
+def test_an_unnamed_first_column_of_row_numbers(tmp_path, cells, counts):
     path = tmp_path / "t.csv"
     path.write_text(",x\n" + "".join(f"{cell},5\n" for cell in cells))
     assert reader.read_table(path).counter == ("column_1" if counts else None)
@@ -140,7 +140,7 @@ def test_forecast_names_rows_and_times_as_the_file_has_them(call, tmp_path):
     assert "row 61 has -3" in done.stderr
 
 
-def test_laplace_says_which_likelihoods_it_takes(call, tmp_path):
+def test_laplace_error_lists_the_supported_likelihoods(call, tmp_path):
     write(tmp_path / "t.csv", HEADER, table())
     done = call("fit", "t.csv", *QUICK, "--learner", "laplace", "--likelihood", "poisson")
     assert done.exit_code == 2

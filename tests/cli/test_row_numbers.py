@@ -69,7 +69,7 @@ def test_rows_that_are_left_out_are_counted(call, tmp_path):
 
 
 @pytest.mark.parametrize("row", [1, 2, 55, ROWS])
-def test_the_row_in_the_messages_of_every_command(call, tmp_path, row):
+def test_errors_of_every_command_name_the_row(call, tmp_path, row):
     rows = counts(row, 3)
     rows[row - 1][0] = "large"
     header = ["x", "name", "y"]

@@ -28,7 +28,7 @@ def table(path):
         return list(csv.DictReader(stream))
 
 
-def test_density_finds_the_row_that_does_not_belong(call, tmp_path):
+def test_density_finds_an_out_of_distribution_row(call, tmp_path):
     header, lines = plants()
     lines[17][2] = 1.0  # a fern of usual length, far too narrow
     path = write(tmp_path / "plants.csv", header, lines)
@@ -51,7 +51,7 @@ def test_density_finds_the_row_that_does_not_belong(call, tmp_path):
     assert again["most_unusual"][0]["row"] == 18
 
 
-def test_synth_makes_rows_that_cannot_be_told_apart(call, tmp_path):
+def test_samples_are_indistinguishable_from_rows(call, tmp_path):
     path = write(tmp_path / "plants.csv", *plants(600))
     assert call("density", path, "--id", "id").exit_code == 0
     made = call("sample", tmp_path / "out" / "plants-density", "-n", 500, "-o", "new.csv")
@@ -73,7 +73,7 @@ def test_synth_makes_rows_that_cannot_be_told_apart(call, tmp_path):
     assert len(json.loads(call("sample", "out/plants-density", "-n", 3, "--json").output)) == 3
 
 
-def test_compare_says_what_differs(call, tmp_path):
+def test_compare_reports_differences(call, tmp_path):
     a = write(tmp_path / "a.csv", *plants(300))
     b = write(tmp_path / "b.csv", *plants(300, seed=1))
     same = json.loads(call("compare", a, b, "--drop", "id", "--json").output)
@@ -95,7 +95,7 @@ def test_compare_says_what_differs(call, tmp_path):
 
 
 @pytest.mark.parametrize("shuffled", [False, True])
-def test_compare_of_the_same_rows_says_what_was_changed(call, tmp_path, shuffled):
+def test_compare_of_matching_rows_reports_the_changes(call, tmp_path, shuffled):
     """A fifth of a column is imputed: no classifier detects it, as each row has a copy."""
     header, lines = plants(100)
     holes = [[*line[:2], "" if i % 5 == 0 else line[2], *line[3:]] for i, line in enumerate(lines)]
@@ -118,7 +118,7 @@ def test_compare_of_the_same_rows_says_what_was_changed(call, tmp_path, shuffled
     assert json.loads(call("compare", a, more, "--drop", "id", "--json").output)["only"] == [0, 1]
 
 
-def test_rows_that_agree_by_chance_are_not_the_same_ones(call, tmp_path):
+def test_coinciding_values_do_not_match_rows(call, tmp_path):
     rng = np.random.default_rng(0)
     tables = []
     for name in ("a.csv", "b.csv"):
@@ -127,7 +127,7 @@ def test_rows_that_agree_by_chance_are_not_the_same_ones(call, tmp_path):
     assert json.loads(call("compare", *tables, "--json").output)["paired"] == 0
 
 
-def test_compare_sees_kinds_and_missing_values(call, tmp_path):
+def test_compare_detects_changes_of_categories_and_missing_values(call, tmp_path):
     header, lines = plants(300)
     a = write(tmp_path / "a.csv", header, lines)
     others = plants(300, seed=1)[1]
@@ -144,7 +144,7 @@ def test_compare_sees_kinds_and_missing_values(call, tmp_path):
     assert "length" in found["notes"][1]
 
 
-def test_kolmogorov_smirnovs_test_is_scipys():
+def test_kolmogorov_smirnov_test_agrees_with_scipy():
     from tractable.cli.commands.compare import _kolmogorov_smirnov
 
     rng = np.random.default_rng(0)
@@ -154,7 +154,7 @@ def test_kolmogorov_smirnovs_test_is_scipys():
         assert _kolmogorov_smirnov(a, b) == pytest.approx(theirs, rel=0.15, abs=1e-4)
 
 
-def test_impute_fills_numbers_and_kinds(call, tmp_path):
+def test_impute_numbers_and_categories(call, tmp_path):
     header, lines = plants(400)
     truth = [list(line) for line in lines]
     for i in range(0, 400, 4):
@@ -211,7 +211,7 @@ def test_impute_with_a_model_of_another_table(call, tmp_path):
         (["impute", "plants.csv", "-o", "no/where.csv"], "no folder no"),
     ],
 )
-def test_bad_use_is_one_line(call, tmp_path, words, message):
+def test_errors_are_one_line(call, tmp_path, words, message):
     write(tmp_path / "plants.csv", *plants(60))
     write(tmp_path / "short.csv", ["x"], [[1], [2], [4]])
     write(tmp_path / "copies.csv", ["a", "b"], [[i * i, 2 * i * i + 1] for i in range(40)])

@@ -9,7 +9,7 @@ SCRIPT = Path(__file__).parents[2] / "examples/first_ten_minutes.py"
 
 
 @pytest.mark.slow
-def test_the_first_ten_minutes(capsys):
+def test_first_ten_minutes_example_succeeds_quickly(capsys):
     busy = runpy.run_path(str(SCRIPT))["main"](rows=80)
     said = capsys.readouterr().out
     assert said.count("$ tractable") == 5

@@ -143,12 +143,12 @@ def test_a_column_of_numbers_and_texts_is_one_of_numbers(tmp_path, ending):
     assert values[:, 0].tolist() == list(range(N))
 
 
-def test_numbers_of_single_precision_are_as_short_as_they_were(tmp_path):
+def test_float32_numbers_are_written_without_extra_digits(tmp_path):
     table = save(pandas.Series(np.arange(N) / 10, dtype="float32"), tmp_path, "parquet")
     assert table.column("t")[:4] == ["0.0", "0.1", "0.2", "0.3"]
 
 
-def test_stamps_below_a_microsecond_are_cut_to_it(tmp_path):
+def test_timestamps_are_truncated_to_microseconds(tmp_path):
     values = encoded(save(stamps(freq="2500ns"), tmp_path, "parquet"))[2]
     assert len(np.unique(values[:, 0])) > N / 2
 
@@ -282,7 +282,7 @@ def test_all_commands_read_and_write_typed_files(call, monkeypatch, ending):
     assert first.splitlines()[1].startswith("2024-01-11")
 
 
-def test_kept_numbers_of_a_csv_file_are_numbers_in_a_typed_file(tmp_path):
+def test_numbers_of_a_csv_file_are_numbers_in_a_typed_output(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text('a;b;c;d;e\n"1,5";007;x;31.12.2024;\n"2,25";010;y;;NA\n')
     table = reader.read_table(path)
@@ -299,7 +299,7 @@ def test_kept_numbers_of_a_csv_file_are_numbers_in_a_typed_file(tmp_path):
     assert pandas.read_parquet(tmp_path / "t.parquet")["a"].tolist() == [1.5, 2.25]
 
 
-def test_columns_beside_others_of_their_name(call, tmp_path):
+def test_output_columns_avoid_names_of_the_input(call, tmp_path):
     stream = io.StringIO()
     csv.writer(stream).writerows(
         [["x", "x_lower"], *([i, "" if i % 5 == 0 else 2 * i + i % 3] for i in range(40))]

@@ -13,7 +13,7 @@ def run(function, n, bounds, **options):
     return search
 
 
-def test_it_finds_the_minimum_and_the_maximum_of_a_bowl():
+def test_finds_the_minimum_and_maximum_of_a_quadratic():
     def bowl(x):
         return float(((x - [3.0, -7.0]) ** 2).sum())
 
@@ -25,7 +25,7 @@ def test_it_finds_the_minimum_and_the_maximum_of_a_bowl():
     assert high.best_value > -0.5
 
 
-def test_points_stay_in_the_box_and_seeds_repeat():
+def test_points_are_within_bounds_and_reproducible():
     bounds = [(-5, -4), (100, 200)]
     twice = [run(lambda x: float(x.sum()), 12, bounds, seed=3) for _ in range(2)]
     for search in twice:
@@ -35,7 +35,7 @@ def test_points_stay_in_the_box_and_seeds_repeat():
     assert len(twice[0]) == 12
 
 
-def test_values_of_points_not_asked_for_are_welcome():
+def test_other_points_than_the_proposed_can_be_observed():
     search = BlackBoxOptimizer([(0, 1)], n_initial=2, epochs=5)
     search.tell([0.5], 1.0)
     search.tell([0.6], 0.5)
@@ -63,7 +63,7 @@ def test_bad_input():
         search.tell([0.5, 0.5], 0.0)
 
 
-def test_the_test_functions_have_the_minima_they_claim():
+def test_minima_of_the_test_functions():
     assert BRANIN.call(np.array([np.pi, 2.275])) == pytest.approx(BRANIN.minimum, abs=1e-9)
     best = np.array([0.20169, 0.150011, 0.476874, 0.275332, 0.311652, 0.6573])
     assert HARTMANN6.call(best) == pytest.approx(HARTMANN6.minimum, abs=1e-5)

@@ -47,7 +47,7 @@ def monte_carlo(model, x, n, generator):
 
 
 @pytest.mark.parametrize("activations", DEPTHS, ids=names)
-def test_without_variances_it_is_autograds_derivative(activations):
+def test_without_variances_derivatives_equal_autograd(activations):
     model = mlp(*activations, inputs=3, outputs=2)
     model.posterior.variance.zero_()
     net = model.mean_module()
@@ -165,7 +165,7 @@ def test_rows_are_independent_and_variances_not_negative():
 
 
 @pytest.mark.parametrize("sums", ["nodes", "branches"])
-def test_several_outputs_are_each_as_if_alone(sums):
+def test_derivatives_of_several_outputs_equal_those_of_each(sums):
     model = mlp(nn.Tanh, nn.Sigmoid, nn.Tanh, inputs=3, width=6, outputs=3)
     x = tr.Gaussian(torch.randn(4, 3, dtype=F64), 0.2)
     together = derivatives(model, x, sums=sums)
@@ -254,7 +254,7 @@ def test_bad_arguments():
         derivatives(nn.Linear(2, 1), x)
 
 
-def test_an_activation_that_is_used_twice_counts_twice():
+def test_reused_activations_equal_separate_ones():
     """Compare a network that reuses one Tanh with one that has two."""
     act = nn.Tanh()
     x = torch.linspace(-1, 1, 12, dtype=F64).reshape(6, 2)
@@ -267,7 +267,7 @@ def test_an_activation_that_is_used_twice_counts_twice():
     assert torch.equal(found[0].variance, found[1].variance)
 
 
-def test_a_linear_layer_that_is_used_twice_has_the_weights_that_were_learnt():
+def test_reused_linear_layers_give_autograd_derivatives():
     """Without variances the mean is autograd's derivative, at both uses."""
     same = nn.Linear(2, 2)
     model = tr.TAGI(

@@ -66,7 +66,7 @@ def kalman(y: list[float]) -> tuple[list[tuple[float, float]], list[tuple[float,
 Y = [5.5, 9.0, 12.1, 13.9, 16.4]
 
 
-def test_it_is_the_kalman_filter() -> None:
+def test_filtering_equals_the_kalman_filter() -> None:
     stream = Filter(known(per_step=False))
     x = tr.Gaussian(torch.zeros(1, 1, 1, dtype=D), Q)
     for seen, (mean, variance) in zip(Y, kalman(Y)[0], strict=True):
@@ -82,7 +82,7 @@ def test_it_is_the_kalman_filter() -> None:
 
 
 @pytest.mark.parametrize("gone", [None, 1, 3], ids=["all seen", "second missing", "fourth missing"])
-def test_it_is_the_kalman_smoother(gone: int | None) -> None:
+def test_smoothing_equals_the_kalman_smoother(gone: int | None) -> None:
     seen = [float("nan") if i == gone else value for i, value in enumerate(Y)]
     x = tr.Gaussian(torch.zeros(1, len(Y), 1, dtype=D), Q)
     found = smooth(known(per_step=True), x, torch.tensor([seen], dtype=D))["layer"][0]
@@ -122,7 +122,7 @@ class Net(nn.Module):
 
 
 @pytest.mark.parametrize("kind", [nn.RNN, nn.GRU, nn.LSTM])
-def test_step_by_step_it_sees_what_it_would_see_at_once(kind: Any) -> None:
+def test_stepwise_states_equal_those_of_the_whole_sequence(kind: Any) -> None:
     """With uninformative targets, carried states equal those of the whole sequence."""
     torch.manual_seed(0)
     model = tr.TAGI(Net(kind, 2), Normal(0.1), dtype=D)
@@ -138,7 +138,7 @@ def test_step_by_step_it_sees_what_it_would_see_at_once(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", [nn.GRU, nn.LSTM])
-def test_an_observation_reaches_every_part_of_the_state(kind: Any) -> None:
+def test_observations_update_every_part_of_the_state(kind: Any) -> None:
     """Messages are nonzero: the state is conditioned on the observation."""
     torch.manual_seed(0)
     moved = []
@@ -152,7 +152,7 @@ def test_an_observation_reaches_every_part_of_the_state(kind: Any) -> None:
         assert bool((low.variance > 0).all())
 
 
-def test_a_stream_is_followed() -> None:
+def test_forecasts_of_a_noisy_sine_beat_the_last_value() -> None:
     """On a noisy sine, one-step forecasts are better than repeating the last value."""
     generator = torch.Generator().manual_seed(0)
     t = torch.arange(300, dtype=torch.float32)

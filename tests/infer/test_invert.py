@@ -21,7 +21,7 @@ def test_one_iteration_on_a_line_is_the_conditional_gaussian():
     assert not found.converged.any()
 
 
-def test_it_finds_the_input_of_a_learnt_function_and_says_so():
+def test_inverts_a_learned_function_and_reports_convergence():
     x = torch.linspace(-2, 2, 200).unsqueeze(1)
     net = nn.Sequential(nn.Linear(1, 32), nn.Tanh(), nn.Linear(32, 1))
     model = tr.TAGI(net, tr.likelihoods.Normal(0.05)).fit(x, torch.tanh(2 * x), progress=False)
@@ -32,7 +32,7 @@ def test_it_finds_the_input_of_a_learnt_function_and_says_so():
     assert (found.output.mean.flatten() - torch.tanh(2 * wanted).flatten()).abs().max() < 0.1
 
 
-def test_rows_stop_on_their_own():
+def test_rows_stop_independently():
     easy_and_far = torch.tensor([[1.0], [40.0]], dtype=F64)
     found = invert(line(), easy_and_far, torch.zeros(2, 1), steps=400, input_std=0.1)
     assert found.steps[0] < found.steps[1]

@@ -37,7 +37,7 @@ def test_the_six_rows_of_table_2(cubic, maximize, wanted):
     assert (found.location.variance > 0).all()
 
 
-def test_without_a_longest_step_equation_3_leaves_the_region_it_starts_in(cubic):
+def test_without_max_step_equation_3_leaves_the_initial_region(cubic):
     """Newton's step from 0.25 is 1.9, that is 190 standard deviations."""
     start = torch.tensor([[0.25]])
     one = optimize(cubic, start, input_std=0.01, maximize=None, steps=1, max_step=math.inf)
@@ -47,7 +47,7 @@ def test_without_a_longest_step_equation_3_leaves_the_region_it_starts_in(cubic)
 
 
 @pytest.mark.parametrize("maximize", [None, True, False])
-def test_the_longest_step_is_an_observation_with_more_noise(maximize):
+def test_max_step_is_equivalent_to_larger_observation_noise(maximize):
     """Mean and variance follow eqs. 3 and 4 with one larger V."""
     model = mlp(nn.Tanh, nn.ReLU, inputs=2)
     x = tr.Gaussian(torch.tensor([[0.4, -0.3]], dtype=F64), 1e-3)
@@ -92,7 +92,7 @@ def test_known_weights_give_newtons_step_and_a_positive_variance():
     assert 0 < new.variance.item() < 1e-8
 
 
-def test_algorithm_1_learns_and_optimises_in_turns():
+def test_algorithm_1_alternates_learning_and_optimization():
     generator = torch.Generator().manual_seed(0)
     net = nn.Sequential(nn.Linear(1, 32), nn.Tanh(), nn.Linear(32, 1))
     model = tr.TAGI(net, tr.likelihoods.Normal(0.1), robust=False)  # the published algorithm
@@ -104,7 +104,7 @@ def test_algorithm_1_learns_and_optimises_in_turns():
     assert abs(location.loc.item() - 0.2) < 0.15
 
 
-def test_several_dimensions_many_starts_and_the_result(bowl):
+def test_several_dimensions_and_starts(bowl):
     starts = 2 * torch.rand(20, 2, generator=torch.Generator().manual_seed(1)) - 1
     found = optimize(bowl, starts, input_std=0.1, maximize=False, bounds=[(-1, 1), (-1, 1)])
     assert found.trace.shape[1:] == (20, 2)
@@ -117,7 +117,7 @@ def test_several_dimensions_many_starts_and_the_result(bowl):
     assert set(found.reason) <= {"converged", "stalled", "bound", "steps"}
 
 
-def test_bounds_hold_and_are_the_reason(bowl):
+def test_bounds_hold_and_are_the_reason_for_stopping(bowl):
     found = optimize(
         bowl, [[-0.5, 0.5]], input_std=0.2, maximize=False, bounds=[(-0.6, 0), (0.4, 1)]
     )
@@ -128,7 +128,7 @@ def test_bounds_hold_and_are_the_reason(bowl):
     assert early.reason == ["steps"]
 
 
-def test_a_gaussian_start_and_an_output_of_several():
+def test_gaussian_starts_and_selection_of_an_output():
     model = regressor(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 3), outputs=3)
     x = tr.Gaussian(torch.zeros(1, 2, dtype=F64), torch.tensor([[0.01, 0.0]]))
     found = optimize(model, x, output=2, steps=5)

@@ -15,7 +15,7 @@ def _quiet():
         yield
 
 
-def test_numbers_are_proposed_and_the_rest_is_drawn():
+def test_numbers_are_proposed_and_other_parameters_sampled():
     def objective(trial):
         x = trial.suggest_float("x", -1, 1)
         rate = trial.suggest_float("rate", 1e-4, 1e-1, log=True)

@@ -42,7 +42,7 @@ def test_a_linear_gaussian_chain_equals_the_exact_smoother():
             )
 
 
-def test_hidden_units_that_share_the_input_do_not_make_the_step_too_long():
+def test_correlated_hidden_units_do_not_make_the_step_too_long():
     """Positive weights correlate the units, and the variance of their sum is too small."""
     model = regressor(nn.Linear(3, 6), nn.Linear(6, 1), sigma=0.2)
     model.posterior.variance.zero_()
@@ -77,7 +77,7 @@ class Residual(nn.Module):
         return self.last(h + self.inner(h).relu())
 
 
-def test_residual_networks_and_convolutions_and_parameters_stay():
+def test_residual_and_convolutional_networks_keep_their_parameters():
     residual = tr.TAGI(Residual(), tr.likelihoods.Normal(0.2)).update([[0.1, 0.2, 0.3]], [[1, 2]])
     before = residual.posterior.loc.clone(), residual.posterior.variance.clone()
     rng = torch.Generator().manual_seed(0)
@@ -111,7 +111,7 @@ def test_observing_a_label_makes_it_more_probable():
     assert (after > before).all()
 
 
-def test_a_known_input_stays_and_hidden_states_do_not_need_sigma():
+def test_known_inputs_are_unchanged_and_hidden_states_need_no_sigma():
     model = mlp(nn.ReLU)
     x = torch.tensor([[0.3, 0.4]], dtype=F64)
     found = states(model, x, [1.0], at=["input", "0"])

@@ -55,7 +55,7 @@ def test_counts(count: float) -> None:
 
 @pytest.mark.parametrize("count", [0.0, 1.0, 7.0, 400.0, 1e4])
 @pytest.mark.parametrize("dispersion", [1e-3, 0.3, 2.0, 50.0, 1e8])
-def test_scattered_counts(count: float, dispersion: float) -> None:
+def test_overdispersed_counts(count: float, dispersion: float) -> None:
     for mean, variance in itertools.product((-6.0, 0.0, 3.0, 9.0), VARIANCES):
         check(NegativeBinomial(dispersion), count, [mean], [variance])
 
@@ -63,7 +63,7 @@ def test_scattered_counts(count: float, dispersion: float) -> None:
 @pytest.mark.parametrize("count", [0.0, 1.0, 7.0, 400.0])
 @pytest.mark.parametrize("start", [0.02, 1.0, 30.0])
 @pytest.mark.parametrize("memory", [None, 20.0])
-def test_a_dispersion_is_learnt(count: float, start: float, memory: float | None) -> None:
+def test_dispersion_is_learned(count: float, start: float, memory: float | None) -> None:
     found = []
     for engine in ("native", "torch"):
         likelihood = NegativeBinomial()
@@ -90,7 +90,7 @@ def test_labels(label: float) -> None:
 
 
 @pytest.mark.parametrize("label", [0.0, 1.0])
-def test_labels_of_a_probit_far_out(label: float) -> None:
+def test_probit_labels_in_the_far_tail(label: float) -> None:
     """Beyond 30 deviations the kernel replaces the error function by a continued fraction."""
     for t, variance in itertools.product((-300.0, -80.0, -31.0, -29.0, 29.0, 31.0), VARIANCES):
         check(Bernoulli("probit"), label, [t * (1 + variance) ** 0.5], [variance])
@@ -103,7 +103,7 @@ def test_predicted_noises(nodes: int) -> None:
 
 
 @pytest.mark.parametrize("variance", [0.1, 10.0])
-def test_rates_beyond_all_numbers(variance: float) -> None:
+def test_infinite_rates(variance: float) -> None:
     """The peak is far from a mean with an infinite rate; only the mean's rounding remains."""
     for mean in (600.0, 1500.0, 1e6):
         ours, exact = (learnt(Poisson(), 3.0, [mean], [variance], e) for e in ("native", "torch"))

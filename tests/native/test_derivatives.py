@@ -43,7 +43,7 @@ def test_agrees_with_torch(name, rows):
         assert torch.allclose(found, wanted[:, 0], rtol=2e-4, atol=2e-5)
 
 
-def test_what_the_kernel_lacks_is_done_by_torch():
+def test_unsupported_networks_fall_back_to_torch():
     net = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 1))
     model = _model(net, engine="native")
     x = tr.Gaussian(torch.zeros(2, 3), 0.1)

@@ -38,7 +38,7 @@ def _draw(model, x, samples, normals, instructions=""):
 
 
 @pytest.mark.parametrize("name", NETS)
-def test_rows_vary_together_as_if_the_weights_were_drawn(name):
+def test_samples_have_the_joint_moments_of_weight_samples(name):
     samples = 20_000
     x = torch.randn(3, 3, generator=_generator(0))
     found = weight_samples(_model(NETS[name]), x, samples, _generator(1)).double()
@@ -50,7 +50,7 @@ def test_rows_vary_together_as_if_the_weights_were_drawn(name):
     assert ((first.mean(0) - second.mean(0)).abs() < 5 * error).all()
 
 
-def test_one_layer_is_the_normal_that_it_should_be():
+def test_samples_of_one_layer_are_normal():
     model = _model(nn.Linear(6, 1))
     x = torch.randn(4, 6, generator=_generator(0))
     normals = torch.randn(1, 4, generator=_generator(1))
@@ -62,14 +62,14 @@ def test_one_layer_is_the_normal_that_it_should_be():
     assert torch.allclose(found, wanted, atol=1e-5)
 
 
-def test_the_same_row_twice_has_one_output():
+def test_equal_rows_have_equal_samples():
     x = torch.randn(1, 3, generator=_generator(0)).repeat(3, 1)
     z = weight_samples(_model(NETS["tanh-relu"]), x, 100, _generator(1))
     assert z.std(0).min() > 0.1
     assert torch.allclose(z[:, :1].expand_as(z), z, atol=1e-5)
 
 
-def test_known_weights_leave_nothing_to_draw():
+def test_known_weights_give_constant_samples():
     model = _model(NETS["tanh-relu"])
     model.posterior.variance.zero_()
     x = torch.randn(5, 3, generator=_generator(0))
@@ -92,7 +92,7 @@ def test_instruction_sets_agree(width):
         np.testing.assert_allclose(other, drawn[0], rtol=1e-4, atol=1e-4)
 
 
-def test_many_rows_are_drawn_through_their_weights():
+def test_samples_of_many_rows_use_weight_samples():
     model = _model(NETS["tanh-relu"])
     assert model.method.engine.limits.drawn_together == 8
     assert weight_samples(model, torch.zeros(9, 3), 4, _generator(0)).shape == (4, 9)

@@ -21,7 +21,7 @@ from tractable.likelihoods import Categorical, HeteroscedasticNormal, Normal
 CHAIN = draw.network([3, 10, 1], "relu")
 
 
-def test_auto_takes_the_kernel_for_a_small_chain() -> None:
+def test_auto_selects_the_kernel_for_a_small_chain() -> None:
     assert tr.TAGI(CHAIN, Normal(0.1)).engine == "native"
     assert tr.TAGI(CHAIN, Normal(0.1), engine="torch").engine == "torch"
     assert tr.TAGI(nn.Linear(2, 1), Normal(0.1)).engine == "native"
@@ -70,7 +70,7 @@ def hooked() -> nn.Module:
         (CHAIN, Normal(0.1), {"compile": True}, "compile"),
     ],
 )
-def test_what_the_kernel_cannot_do_goes_to_torch_or_is_named(
+def test_unsupported_models_use_torch_or_raise_an_error(
     net: nn.Module, likelihood: tr.likelihoods.Likelihood, options: dict[str, object], reason: str
 ) -> None:
     assert tr.TAGI(net, likelihood, **options).engine == "torch"
@@ -97,7 +97,7 @@ def test_exact_moments_of_a_chain_without_activations_are_those_of_the_kernel() 
     assert tr.TAGI(net, Normal(0.1), engine="native", moments="exact").engine == "native"
 
 
-def test_rows_of_another_shape_go_to_torch() -> None:
+def test_rows_of_another_shape_are_computed_by_torch() -> None:
     model = tr.TAGI(CHAIN, Normal(0.3))
     exact = tr.TAGI(CHAIN, Normal(0.3), engine="torch")
     rng = draw.seeded()
@@ -109,7 +109,7 @@ def test_rows_of_another_shape_go_to_torch() -> None:
         model.update(torch.ones(6, 2), torch.ones(6, 1))
 
 
-def test_without_the_kernel_auto_learns_with_torch_and_says_so_once(
+def test_without_the_kernel_auto_uses_torch_and_warns_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
     model = tr.TAGI(CHAIN, Normal(0.3))
@@ -132,14 +132,14 @@ def test_without_the_kernel_auto_learns_with_torch_and_says_so_once(
     native_engine.log_missing_kernel.cache_clear()
 
 
-def test_a_file_never_insists_on_the_kernel(tmp_path: Path) -> None:
+def test_loading_does_not_require_the_kernel(tmp_path: Path) -> None:
     tr.TAGI(CHAIN, Normal(0.3), engine="native").save(tmp_path / "native")
     tr.TAGI(CHAIN, Normal(0.3), engine="torch").save(tmp_path / "torch")
     assert tr.TAGI.load(tmp_path / "native").method.config()["engine"] == "auto"
     assert tr.TAGI.load(tmp_path / "torch").engine == "torch"
 
 
-def test_copies_have_a_kernel_of_their_own() -> None:
+def test_copies_have_separate_kernels() -> None:
     model = tr.TAGI(CHAIN, Normal(0.3))
     twin = copy.deepcopy(model)
     rng = draw.seeded()
@@ -167,7 +167,7 @@ def test_integer_targets() -> None:
     assert draw.distance(*models) < 1e-5
 
 
-def test_config_tells_what_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+def test_config_reports_the_kernel(capsys: pytest.CaptureFixture[str]) -> None:
     facts = versions.get_versions()
     assert facts["kernel"] == "present"
     assert facts["instruction set"] in ("avx2", "baseline")

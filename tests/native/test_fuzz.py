@@ -14,7 +14,7 @@ from tests.soak.kernel_calls import Call, random_call, random_network
 REFUSED = Attack("something wrong", "refused")
 
 
-def test_some_cases(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_few_fuzz_cases_pass(capsys: pytest.CaptureFixture[str]) -> None:
     fuzz_kernel.main(["--seed", "5", "--cases", "150", "--seconds", "120"])
     said = capsys.readouterr().out
     assert said.startswith("150 cases: ")
@@ -40,7 +40,7 @@ def call(name: str) -> Call:
         ("learn", -1, HARMLESS, "-1 of"),
     ],
 )
-def test_wrong_outcomes_are_noticed(name: str, outcome: Any, attack: Attack, said: str) -> None:
+def test_wrong_outcomes_are_detected(name: str, outcome: Any, attack: Attack, said: str) -> None:
     made = call(name)
     before = fuzz_kernel.bits(made.arguments)
     with pytest.raises(fuzz_kernel.Wrong, match=said):
@@ -56,7 +56,7 @@ def test_wrong_outcomes_are_noticed(name: str, outcome: Any, attack: Attack, sai
         ("learn", 0, "no batch was learnt"),
     ],
 )
-def test_changes_are_noticed(name: str, outcome: Any, said: str) -> None:
+def test_changes_of_arguments_are_detected(name: str, outcome: Any, said: str) -> None:
     made = call(name)
     before = fuzz_kernel.bits(made.arguments)
     made.arguments["loc"][-1] += 1
@@ -64,7 +64,7 @@ def test_changes_are_noticed(name: str, outcome: Any, said: str) -> None:
         fuzz_kernel.judge(made, before, outcome, Attack("something", "any"))
 
 
-def test_parameters_that_are_not_sound_are_noticed() -> None:
+def test_invalid_parameters_are_detected() -> None:
     for bad, said in ((np.nan, "not finite"), (-1.0, "negative")):
         made = call("learn")
         before = fuzz_kernel.bits(made.arguments)

@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
         ("snapshot", "unmoved"),
     ],
 )
-def test_threads_cannot_make_it_read_elsewhere(race: str, said: str) -> None:
+def test_concurrent_writes_do_not_cause_out_of_bounds_reads(race: str, said: str) -> None:
     """Run in a separate process, where a segmentation fault is a return code."""
     places = [str(Path(tractable.__file__).parents[1]), str(ROOT)]
     done = subprocess.run(
@@ -45,7 +45,7 @@ def test_threads_cannot_make_it_read_elsewhere(race: str, said: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["labels", "order"])
-def test_indices_are_those_of_the_beginning_of_the_epoch(name: str) -> None:
+def test_indices_are_copied_at_the_start_of_an_epoch(name: str) -> None:
     """Like the race, but at a known time: ``progress`` writes."""
     learner, rows, calls = kernel(tree=True), 400_000, []
     expected, problem = Problem(rows), Problem(rows)
@@ -104,7 +104,7 @@ def test_draws_of_too_many_rows_are_refused(rows: int) -> None:
         draw(rows)
 
 
-def test_draws_of_bounded_sizes_reach_the_next_check() -> None:
+def test_samples_of_valid_sizes_pass_the_size_check() -> None:
     with pytest.raises(ValueError, match="a normal per unit, row and draw"):
         draw(46_340)
     with pytest.raises(ValueError, match="too many draws"):
@@ -139,7 +139,7 @@ def test_a_network_whose_size_could_overflow_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["loc", "variance", "x", "labels", "order"])
-def test_arrays_off_their_alignment_are_refused(name: str) -> None:
+def test_misaligned_arrays_are_refused(name: str) -> None:
     problem = Problem(4)
     before = problem.state()
     array = getattr(problem, name)
@@ -154,9 +154,7 @@ def test_arrays_off_their_alignment_are_refused(name: str) -> None:
 
 @pytest.mark.parametrize("tree", [True, False])
 @pytest.mark.parametrize("batch_size", [1, 7])
-def test_what_one_call_made_of_its_numbers_does_not_reach_the_next(
-    tree: bool, batch_size: int
-) -> None:
+def test_results_of_a_call_do_not_affect_the_next(tree: bool, batch_size: int) -> None:
     """A prior variance of zero gives infinities, also where there are no weights."""
     used = kernel(tree)
     one, other = Problem(50, tree), Problem(50, tree)

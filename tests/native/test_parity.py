@@ -105,7 +105,7 @@ COVERING = [
 
 
 @pytest.mark.parametrize(("moments", "activation", "likelihood", "rule"), COVERING)
-def test_the_default_engine_computes_the_moments_that_are_asked_for(
+def test_default_engine_computes_the_requested_moments(
     moments: str, activation: str, likelihood: str, rule: str
 ) -> None:
     seed = COVERING.index((moments, activation, likelihood, rule))
@@ -188,7 +188,7 @@ def test_gaussian_inputs_agree() -> None:
     )
 
 
-def test_activations_in_odd_places_agree() -> None:
+def test_activations_in_unusual_positions_agree() -> None:
     net = nn.Sequential(
         nn.Flatten(),
         nn.Tanh(),

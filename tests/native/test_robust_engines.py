@@ -24,7 +24,7 @@ def dirty(problem: draw.Problem, seed: int) -> draw.Problem:
 @pytest.mark.parametrize("likelihood", ["normal", "inferred", "outliers"])
 @pytest.mark.parametrize("activation", draw.ACTIVATIONS)
 @pytest.mark.parametrize("batch", [1, 40])
-def test_engines_agree_on_dirty_data(activation: str, likelihood: str, batch: int) -> None:
+def test_engines_agree_on_data_with_outliers(activation: str, likelihood: str, batch: int) -> None:
     seed = len(activation) + 100 * batch + len(likelihood)
     problem = draw.problem(
         seed,
@@ -74,7 +74,7 @@ def test_one_update_agrees_to_the_rounding_of_a_step() -> None:
         torch.testing.assert_close(*levels, rtol=1e-6, atol=0)
 
 
-def test_the_kernel_refuses_a_gate_without_its_numbers() -> None:
+def test_kernel_refuses_a_gate_without_levels() -> None:
     for part, size, said in (("log", 3, "log"), ("level", 2, "level for each noise")):
         model = tr.TAGI(draw.network([2, 3, 1], "relu"), tr.likelihoods.Normal(), engine="native")
         setattr(model.state.gate, part, torch.zeros(size, dtype=torch.float64))

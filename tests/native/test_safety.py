@@ -91,7 +91,7 @@ def test_nan_in_the_data_is_refused_before_the_first_update(bad: float) -> None:
 
 
 @pytest.mark.parametrize("batch", [1, 4])
-def test_a_message_that_overflows_is_refused_alike_by_both_engines(batch: int) -> None:
+def test_both_engines_refuse_messages_that_overflow(batch: int) -> None:
     models = []
     for engine in ("native", "torch"):
         model, x, y = regression(engine=engine)
@@ -133,9 +133,7 @@ def test_a_failed_update_changes_nothing() -> None:
 
 @pytest.mark.parametrize("activation", [nn.Tanh(), nn.Sigmoid(), nn.ReLU(), nn.Identity()])
 @pytest.mark.parametrize("rows", [1, 5])
-def test_a_refused_batch_leaves_nothing_behind_for_the_next(
-    activation: nn.Module, rows: int
-) -> None:
+def test_a_refused_batch_does_not_affect_the_next(activation: nn.Module, rows: int) -> None:
     """This includes the scratch memory that the next update reuses."""
     net = nn.Sequential(*draw.network([3, 20, 20, 20, 3], "leaky_relu"), activation)
     refused, spared = (tr.TAGI(net, tr.likelihoods.Normal(0.3), engine="native") for _ in "ab")
@@ -153,7 +151,7 @@ def test_a_refused_batch_leaves_nothing_behind_for_the_next(
 
 
 @pytest.mark.parametrize(("first", "second"), [("native", "torch"), ("torch", "native")])
-def test_a_model_saved_from_one_engine_goes_on_in_the_other(
+def test_a_model_saved_by_one_engine_continues_in_the_other(
     tmp_path: Path, first: str, second: str
 ) -> None:
     model, x, y = regression(engine=first)

@@ -42,13 +42,13 @@ def test_results_do_not_depend_on_the_number_of_threads(threads: int | None) -> 
         assert len(other.history) == 3
 
 
-def test_learners_on_torch_may_be_among_them() -> None:
+def test_parallel_fits_may_include_torch_learners() -> None:
     mixed = [*jobs(2), *jobs(1, engine="torch")]
     fit_many(mixed, threads=2, epochs=1, batch_size=30)
     assert all(model.fitted for model, _, _ in mixed)
 
 
-def test_the_first_error_ends_all() -> None:
+def test_the_first_error_stops_all_fits() -> None:
     made = jobs(3)
     made[1][2][7] = 3e38
     with pytest.raises(NonFiniteUpdate):
@@ -56,7 +56,7 @@ def test_the_first_error_ends_all() -> None:
 
 
 @pytest.mark.usefixtures("_ctrl_c")
-def test_ctrl_c_ends_all_and_leaves_whole_epochs() -> None:
+def test_ctrl_c_stops_all_fits_after_complete_epochs() -> None:
     made = jobs(3, rows=400_000)
     before = [model.posterior.loc.clone() for model, _, _ in made]
     timer = threading.Timer(0.4, os.kill, (os.getpid(), signal.SIGINT))
@@ -68,7 +68,7 @@ def test_ctrl_c_ends_all_and_leaves_whole_epochs() -> None:
         assert len(model.history) == 1 or torch.equal(model.posterior.loc, start)
 
 
-def test_a_learner_can_be_given_once() -> None:
+def test_a_learner_can_be_passed_only_once() -> None:
     made = jobs(1)
     with pytest.raises(ValueError, match="only once"):
         fit_many([*made, *made])

@@ -24,7 +24,7 @@ NOT_LAYERS = """Module Sequential ModuleList ModuleDict ParameterList ParameterD
 """Containers, wrappers, layers of integers (tested with their rules), and composed layers."""
 
 
-def test_every_layer_class_is_here() -> None:
+def test_every_layer_class_is_covered() -> None:
     names = {
         name
         for name, kind in vars(nn).items()
@@ -35,7 +35,7 @@ def test_every_layer_class_is_here() -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_it_learns_a_step_and_predicts(name: str) -> None:
+def test_updates_and_predicts(name: str) -> None:
     net, x = CASES[name]()
     with torch.no_grad():
         y = torch.randn_like(copy.deepcopy(net).train()(x))
@@ -46,7 +46,7 @@ def test_it_learns_a_step_and_predicts(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_without_variance_it_is_the_module_and_messages_are_gradients(name: str) -> None:
+def test_without_variance_outputs_and_gradients_equal_the_module(name: str) -> None:
     net, x = CASES[name]()
     net.eval()
     leaves = {n: p.detach().clone().requires_grad_() for n, p in net.named_parameters()}
@@ -82,7 +82,7 @@ GRADIENT = {
 
 
 @pytest.mark.parametrize("name", [*CASES, "CrossMapLRN2d"])
-def test_learners_by_gradients_take_it(name: str) -> None:
+def test_gradient_learners_support_every_model(name: str) -> None:
     if name in CASES:
         net, x = CASES[name]()
     else:
