@@ -63,7 +63,7 @@ _HOOKS = ("_forward_hooks", "_forward_pre_hooks")  # torch has no public names
 
 
 def has_forward_hooks(module: nn.Module) -> bool:
-    """Return whether a module has forward hooks, and so does more than its class."""
+    """Return whether a module has forward hooks, which its class does not show."""
     return any(len(vars(module).get(kind, ())) > 0 for kind in _HOOKS)
 
 

@@ -39,11 +39,11 @@ class Prior(ABC):
 
     def divergence(self, mu: Tensor, sigma: Tensor) -> Tensor:
         """Return ``KL(N(mu, sigma^2) || prior)`` of each weight, in closed form."""
-        raise NotImplementedError(f"{self!r} has no closed-form divergence: sample it")
+        raise NotImplementedError(f"{self!r} has no closed-form KL divergence")
 
     def divergence_gradient(self, mu: Tensor, sigma: Tensor) -> tuple[Tensor, Tensor]:
         """Return the derivatives of ``divergence`` in ``mu`` and in ``sigma``."""
-        raise NotImplementedError(f"{self!r} has no closed-form divergence: sample it")
+        raise NotImplementedError(f"{self!r} has no closed-form KL divergence")
 
     def add_divergence_gradient(
         self, mu: Tensor, sigma: Tensor, weight: float, d_mu: Tensor, d_sigma: Tensor

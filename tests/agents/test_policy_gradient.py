@@ -210,7 +210,7 @@ def test_invalid_arguments_are_refused():
         ActorCritic("Pendulum-v1")
     with pytest.raises(ValueError, match="baseline must be one of"):
         PolicyGradient(Coin(), baseline="median")
-    with pytest.raises(ValueError, match="goes with baseline='state'"):
+    with pytest.raises(ValueError, match="requires baseline='state'"):
         PolicyGradient(Coin(), baseline="mean", critic=tr.TAGI)
     with pytest.raises(ValueError, match="gamma"):
         ActorCritic(Coin(), gamma=2.0)

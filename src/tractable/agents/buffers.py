@@ -102,7 +102,7 @@ class Transitions:
         return {field.name: torch.from_numpy(getattr(self, field.name)) for field in fields(self)}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Restore saved columns."""
+        """Restore the buffer from the tensors that ``state`` returned."""
         for field in fields(self):
             getattr(self, field.name)[...] = tensors[field.name].numpy()
 

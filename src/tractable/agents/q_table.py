@@ -92,7 +92,7 @@ class QTable:
             which: index of the table to update, for ``double``; default: drawn at random.
         """
         if self.rule == "monte-carlo":
-            raise TypeError("monte-carlo learns at the end of an episode: use learn_episode")
+            raise TypeError("rule='monte-carlo' learns at the end of an episode: use learn_episode")
         if self.rule == "sarsa" and next_action is None and not done:
             raise ValueError("sarsa needs the next action: pass it with next_action=")
         _check_reward(reward, state)

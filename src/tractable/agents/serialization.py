@@ -50,7 +50,7 @@ class AgentFile:
         return learner_files.unpack(self.path, own, header, self.net, None, device=None)
 
     def options(self, settings: type) -> dict[str, Any]:
-        """Return the constructor arguments; raise if one exceeds what the file has data for.
+        """Return the constructor arguments; raise an error if one does not fit the saved data.
 
         Args:
             settings: dataclass of the agent's settings.

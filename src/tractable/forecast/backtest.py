@@ -143,7 +143,7 @@ class RunningScores:
             self.inside[level] += inside.sum(0)
 
     def scores(self) -> Scores:
-        """Return the means of everything added so far."""
+        """Return the mean scores of all forecasts that were added."""
         with np.errstate(invalid="ignore"):
             means = [
                 (part / np.where(self.count > 0, self.count, np.nan)).T

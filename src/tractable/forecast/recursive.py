@@ -216,7 +216,7 @@ class RecursiveModel:
 def maybe_recursive(
     model: DirectModel, n_steps: int, uncertainty: Uncertainty, seed: int
 ) -> DirectModel | RecursiveModel:
-    """Return the model itself for ``n_steps=0``, else the recursive model of so many steps."""
+    """Return the model itself if ``n_steps`` is 0, otherwise a recursive model of it."""
     return RecursiveModel(model, n_steps, uncertainty, seed) if n_steps else model
 
 

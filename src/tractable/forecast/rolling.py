@@ -70,7 +70,7 @@ class RollingForecasts:
 
     @property
     def median(self) -> Doubles:
-        """Medians."""
+        """Median of each forecast."""
         return self._quantile(0.5)
 
     def intervals(self) -> dict[float, tuple[Doubles, Doubles]]:

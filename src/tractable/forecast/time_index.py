@@ -103,7 +103,7 @@ class TimeGrid:
         return f"{self.step:g}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the attributes as JSON values."""
+        """Return the time grid as JSON values."""
         return asdict(self)
 
     @classmethod

@@ -145,7 +145,7 @@ def chain(model: TAGI) -> Chain:
 
 
 def run(net: Chain, x: Gaussian, order: int = 1, sums: Sums = "nodes") -> Derivatives:
-    """Compute moments forward and derivatives backward over a chain, without checks."""
+    """Propagate moments forward and derivatives backward through the layers, unchecked."""
     layers = [net.slopes[0](x.loc, x.variance)]
     for w, b, slopes in zip(net.weights, net.biases, net.slopes[1:], strict=True):
         below = layers[-1]

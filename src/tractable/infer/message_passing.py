@@ -51,7 +51,7 @@ def prior(model: TAGI, x: Any, input_std: float | None = None) -> Gaussian:
         return Gaussian.wrap(moved.loc.detach(), moved.variance.detach())
     loc = single_input(model.checks.format.inputs(x), "inferring an input")
     if not loc.is_floating_point():
-        raise TypeError(f"an input of {loc.dtype} has no Gaussian: row numbers cannot be inferred")
+        raise TypeError(f"inputs of {loc.dtype} cannot be inferred: floating-point is required")
     return Gaussian.wrap(loc, torch.full_like(loc, 0.0 if input_std is None else input_std**2))
 
 

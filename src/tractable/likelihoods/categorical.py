@@ -131,7 +131,7 @@ class Categorical(TemperatureScaled):
         return (sign - mean) * precision, -precision
 
     def predictive(self, mean: Tensor, variance: Tensor) -> CategoricalPredictive:
-        """Return class probabilities: products of decisions, for all classes at once.
+        """Return the probability of each class: a product of the decisions on its path.
 
         Exact, for independent outputs: the probabilities, in the published tree those given that
         the path ends at a class; and the expected entropy of the balanced tree.

@@ -61,8 +61,8 @@ class FromDistribution(Likelihood):
         super().__init__()
         if factory is None:
             raise ValueError(
-                "a file does not hold the function of FromDistribution: give "
-                "load(path, likelihood=FromDistribution(...)) that it was saved with"
+                "the function of FromDistribution is not stored in the file: pass the same one, "
+                "load(path, likelihood=FromDistribution(...))"
             )
         if outputs not in (1, 2):
             raise ValueError(f"outputs must be 1 or 2, got {outputs}")

@@ -85,7 +85,7 @@ class HeteroscedasticNormal(Likelihood):
         """Check also that the factor is positive."""
         super().check_buffers(values)
         if not float(values["noise_scale"]) > 0:
-            raise ValueError("the factor on the noise must be positive")
+            raise ValueError(f"noise_scale must be positive, got {float(values['noise_scale'])}")
 
     @override
     def conditional(self, z: Tensor) -> distributions.Normal:

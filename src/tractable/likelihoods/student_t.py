@@ -50,7 +50,7 @@ class StudentT(OnlineScale, Univariate):
         self.df = float(df)
 
     def conditional(self, z: Tensor) -> HeavyTails:
-        """Return the distribution of every number, given its output."""
+        """Return the distribution of each target given its output."""
         scale = self.parameter.to(z.dtype).expand_as(z)
         return HeavyTails(torch.full_like(z, self.df), z, scale, validate_args=False)
 

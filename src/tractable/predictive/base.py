@@ -168,7 +168,7 @@ class Predictive(ABC):
         Args:
             factors: positive factors, ``[rows, targets]``, or a shape that broadcasts to it.
         """
-        raise TypeError(f"{type(self).__name__} has no noise to multiply: it is not of numbers")
+        raise TypeError(f"{type(self).__name__} has no noise variance: targets are not numbers")
 
     def with_noise_mixture(self, tails: Tensor) -> Predictive:
         """Return the prediction with a scale mixture as noise, which has heavier tails.
@@ -177,11 +177,11 @@ class Predictive(ABC):
             tails: factors on the noise variance, ``[factors]``, each equally likely at every row
                 and target.
         """
-        raise TypeError(f"{type(self).__name__} has no noise to multiply: it is not of numbers")
+        raise TypeError(f"{type(self).__name__} has no noise variance: targets are not numbers")
 
     def with_extra_variance(self, extra: Tensor) -> Predictive:
         """Return the prediction with ``extra`` added to the epistemic variance; same mean."""
-        raise TypeError(f"{type(self).__name__} cannot have extra variance: it is not of numbers")
+        raise TypeError(f"{type(self).__name__} has no variance to extend: targets are not numbers")
 
     def with_novelty(self, novelty: Tensor) -> Self:
         """Return the prediction with the ``novelty`` of each row."""

@@ -77,7 +77,7 @@ class CircularPredictive(Predictive):
 
     @property
     def mean(self) -> Tensor:
-        """Direction of the mean vector."""
+        """Circular mean of the angles."""
         return self.given(self.center)
 
     @property
@@ -203,7 +203,7 @@ class CircularPredictive(Predictive):
         return self.given(_wrapped(found))
 
     def sample(self, n: int = 1, generator: torch.Generator | None = None) -> Tensor:
-        """Return samples between -pi and pi: a direction of one weight sample, then noise."""
+        """Return samples between -pi and pi: a random weight sample's direction plus noise."""
         device = self.means.device
         which = torch.randint(len(self.means), (n,), generator=generator).to(device)
         concentration = self.concentration.expand_as(self.means)[which]

@@ -107,7 +107,7 @@ class MixturePredictive(SampledQuantiles):
 
     @property
     def aleatoric(self) -> Tensor:
-        """Mean aleatoric variance, or for classes entropy, of the parts."""
+        """Mean of the parts' aleatoric variances, or of their entropies for classes."""
         if self.epistemic_variance is not None:
             return self.variance - self.epistemic_variance
         hidden = self.average(self.stacked(lambda part: part.aleatoric))
@@ -115,7 +115,7 @@ class MixturePredictive(SampledQuantiles):
 
     @property
     def probs(self) -> Tensor:
-        """Mean probabilities."""
+        """Class probabilities, averaged over the parts."""
         return self.average(self.stacked(lambda part: part.probs))
 
     @property

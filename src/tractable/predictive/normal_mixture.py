@@ -68,7 +68,7 @@ class NormalMixturePredictive(Predictive):
         return density.logsumexp(0) - math.log(len(density))
 
     def cdf(self, y: Tensor) -> Tensor:
-        """Return the mean of the normal distribution functions."""
+        """Return the cumulative probability: the mean over the components."""
         std = self._totals().sqrt()
         return torch.special.ndtr((match_shape(y, self.means[0]) - self.means) / std).mean((0, 1))
 

@@ -21,7 +21,7 @@ REPORT = "report.html"
 
 @cache
 def template_environment() -> Environment:
-    """Return the templates; all inserted text is escaped."""
+    """Return the Jinja environment of the page templates; inserted text is escaped."""
     templates = Environment(
         loader=PackageLoader("tractable.report"),
         autoescape=True,

@@ -62,7 +62,7 @@ class ConvolutionSharedVariance(torch.autograd.Function):
         ctx: Any, map: Convolution, x: Tensor, incoming: Tensor | None, w: Tensor,
         var_w: Tensor | None, var_b: Tensor | None, out: torch.Size,
     ) -> Tensor:  # fmt: skip
-        """Return the variance of the mean, ``[rows, channels, 1, ...]``."""
+        """Return the variance of the mean over positions, ``[rows, channels, 1, ...]``."""
         found, squares, through = shared_variance.convolution(
             map, x, incoming, w, var_w, var_b, out
         )

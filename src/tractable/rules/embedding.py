@@ -21,7 +21,9 @@ def embedding(input: Tensor, weight: Gaussian, *args: Any, **kwargs: Any) -> Gau
     if kwargs.get("max_norm") is not None:
         raise TypeError("max_norm would change the Gaussian weight: use max_norm=None")
     if kwargs.get("scale_grad_by_freq"):
-        raise TypeError("scale_grad_by_freq=True would average messages, which must add: use False")
+        raise TypeError(
+            "scale_grad_by_freq=True averages messages, which must be summed: use False"
+        )
     return Gaussian.wrap(
         F.embedding(input, weight.loc, *args, **kwargs),
         F.embedding(input, weight.variance, *args, **kwargs),

@@ -74,13 +74,13 @@ class SharedVariance:
 
 
 def pooled_variance(x: Any) -> PooledVariance | None:
-    """Return the variance of the mean over positions of an operand, or None."""
+    """Return the variance of the mean over positions; None if it is not tracked."""
     shared = x.shared if isinstance(x, Gaussian) else None
     return None if shared is None else shared.pooled()
 
 
 def variance_of_mean(x: Gaussian, dims: tuple[int, ...]) -> Tensor:
-    """Return V over the given dimensions, of a state that may lack some of them in front."""
+    """Return V, the variance of the mean over the given dimensions."""
     pooled = pooled_variance(x)
     if pooled is not None and pooled.dims == dims:
         if x.shared is not None and x.shared.is_current_for(x.variance):

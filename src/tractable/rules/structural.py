@@ -54,7 +54,9 @@ _DROPOUTS = "dropout alpha_dropout feature_dropout feature_alpha_dropout"
 
 
 def move(function: Any, follow: Any = None) -> Any:
-    """Return the rule of a function that moves entries; a view of torch is a view of the Gaussian.
+    """Return the rule of a function that rearranges entries, such as ``reshape``.
+
+    If torch returns a view, the result is a view of the Gaussian.
 
     Args:
         function: the torch function.

@@ -208,7 +208,7 @@ class Estimator(StoredEstimator):
             self._update(learner, x[rows], y[rows])
 
     def _check_parameters(self) -> None:
-        """Raise if a parameter has an invalid value."""
+        """Raise ``ValueError`` if a parameter has an invalid value."""
         for name in ("epochs", "batch_size"):
             value = getattr(self, name)
             if value is not None and not (isinstance(value, Integral) and int(value) >= 1):

@@ -236,7 +236,7 @@ def warn_of_few_rows(name: str, n_rows: int) -> None:
 
 
 def set_minimum_noise(learner: Learner, n_rows: int) -> None:
-    """Set the noise of very few standardized targets to at least ``(n + 1) / (n - 1)``.
+    """Raise the noise variance to at least ``(n + 1) / (n - 1)`` if there are very few rows.
 
     A network that passes through two or three rows finds no noise. The rows do show how different
     the targets are: with their mean and variance s^2 (divisor n - 1), the distance of a new target

@@ -48,7 +48,7 @@ def ordered_classes(labels: Array, ordered: Ordered) -> Array:
 
 
 def class_likelihood(n_classes: int, ordered: Ordered, unordered: L) -> Ordinal | L:
-    """Return an ordinal likelihood if the classes have an order, else the given one."""
+    """Return an ordinal likelihood if the classes are ordered, otherwise the given one."""
     has_no_order = isinstance(ordered, bool | np.bool_) and not ordered
     return unordered if has_no_order else Ordinal(n_classes)
 

@@ -68,7 +68,7 @@ class Classifier(ClassifierMixin, Estimator):
         """Return the likelihood of labels given the outputs of the network."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit the estimator; earlier fits are forgotten.
+        """Fit the estimator; results of earlier fits are discarded.
 
         Args:
             X: inputs, an array or data frame ``(n_samples, n_features)``; NaN marks missing values.

@@ -180,7 +180,7 @@ def trials_from_file(tensors: dict[str, Tensor], values: Any) -> list[Trial]:
     """Return the trials that ``trials_to_file`` returned, after checking them."""
     given = validation.require_type(values, list, "cv_results")
     if set(tensors) != {f"{k}" for k in range(len(given))}:
-        raise ValueError(f"the file has {len(tensors)} scores of {len(given)} configurations")
+        raise ValueError(f"the file has {len(tensors)} scores for {len(given)} configurations")
     trials = []
     for k, one in enumerate(given):
         scores = tensors[f"{k}"]

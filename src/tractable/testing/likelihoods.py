@@ -124,6 +124,6 @@ class LikelihoodConformance(EvidenceTests, PredictionTests, NoiseTests, ConfigTe
             assert torch.equal(buffer, dict(model.likelihood.named_buffers())[name])
 
     def to_load(self) -> Likelihood | None:
-        """Return the argument of ``load`` besides the file: None for those of the library."""
+        """Return the argument ``likelihood`` of ``load``: None for those of the library."""
         own = type(self.make()).__module__.startswith("tractable.likelihoods")
         return None if own else self.make()

@@ -117,7 +117,7 @@ class Bandit:
         self._shape = self._probe()
 
     def _probe(self) -> torch.Size:
-        """Return the output shape for one action; raise if the network does not fit."""
+        """Return the output shape for one action; raise an error if the network does not fit."""
         width = self.n_features + self.n_actions
         sizes = f"{self.n_features} features and {self.n_actions} actions make {width} inputs"
         try:
@@ -287,7 +287,7 @@ class Bandit:
         try:
             row = torch.as_tensor(context, dtype=self._codes.dtype, device=self._codes.device)
         except (TypeError, ValueError) as error:
-            raise InvalidInput(f"a context must be an array of numbers: {error}") from error
+            raise InvalidInput(f"the context must be an array of numbers: {error}") from error
         if row.shape != (self.n_features,):
             raise InvalidInput(
                 f"a context must have {self.n_features} features, got shape {tuple(row.shape)}"

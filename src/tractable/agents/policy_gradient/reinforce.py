@@ -101,9 +101,7 @@ class PolicyGradient(PolicyAgent):
         s = PolicyGradientSettings(**settings)
         has_critic = s.baseline == "state"
         if critic is not None and not has_critic:
-            raise ValueError(
-                f"a critic goes with baseline='state' only, got baseline={s.baseline!r}"
-            )
+            raise ValueError(f"a critic requires baseline='state', got baseline={s.baseline!r}")
         super().__init__(
             env, s, net=net, has_critic=has_critic, critic=critic, critic_kwargs=critic_kwargs,
             seed=seed,

@@ -39,7 +39,7 @@ _DAY = 86_400  # seconds
 
 
 def check_decimal(sign: str | None) -> None:
-    """Refuse an invalid decimal separator."""
+    """Raise an error for an invalid decimal separator."""
     if sign not in (None, ",", "."):
         raise UsageError(f"--decimal must be , or ., got {sign!r}")
 

@@ -54,7 +54,7 @@ class TableModel:
         storage.write(path, tensors, {**header, "table": self.entry()})
 
     def entry(self) -> dict[str, Any]:
-        """Return the entry of the table as JSON values."""
+        """Return the description of the table as JSON values."""
         return {
             "format": FORMAT,
             "learner": self.learner,
@@ -109,7 +109,7 @@ def read(path: Path) -> TableModel:
         estimator = estimator_class(learner, task).unpack(path, tensors, header)
         columns = tuple(_column(held) for held in entry["columns"])
         if sum(column.width for column in columns) != estimator.n_features_in_:
-            raise InvalidModelFile(f"{path} is a damaged model file: its columns do not fit")
+            raise InvalidModelFile(f"{path} is a damaged model file: its columns do not match")
         model = TableModel(
             estimator,
             learner,
