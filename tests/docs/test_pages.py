@@ -150,15 +150,15 @@ def test_the_reference_has_every_module_and_only_what_exists():
     for identifier in shown:
         assert resolve(identifier) is not None
     modules = {m.name for m in pkgutil.iter_modules(tractable.__path__) if m.name[0] != "_"}
-    for room in ("learners", "persistence", "testing", "training"):
-        public = importlib.import_module(f"tractable.{room}")
+    for package in ("learners", "persistence", "testing", "training"):
+        public = importlib.import_module(f"tractable.{package}")
         for name in getattr(public, "__all__", ()):
             thing = getattr(public, name)
             if not isinstance(thing, type) and not inspect.isfunction(thing):
                 continue  # a type alias has no page of its own
             assert any(resolve(identifier) is thing for identifier in shown) or (
                 thing.__module__ in shown
-            ), f"tractable.{room}.{name} is not in the reference"
+            ), f"tractable.{package}.{name} is not in the reference"
     for module in modules - NOT_IN_THE_REFERENCE:
         assert any(
             identifier.startswith(f"tractable.{module}")
