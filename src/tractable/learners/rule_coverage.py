@@ -98,12 +98,14 @@ class Coverage:
 
     def words(self) -> list[str]:
         """Return the remarks beside the table, one sentence each."""
-        said = [f"no moment rule for {', '.join(self.missing)}"] if self.missing else []
+        statements = [f"no moment rule for {', '.join(self.missing)}"] if self.missing else []
         if self.unreached:
-            said.append(f"no message reaches {', '.join(self.unreached)}")
-        if not said:
-            said.append("every function has a moment rule, and messages reach every parameter")
-        return [*said, *self.warnings]
+            statements.append(f"no message reaches {', '.join(self.unreached)}")
+        if not statements:
+            statements.append(
+                "every function has a moment rule, and messages reach every parameter"
+            )
+        return [*statements, *self.warnings]
 
     def __repr__(self) -> str:
         """Return the table and the remarks."""

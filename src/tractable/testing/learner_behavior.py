@@ -146,9 +146,9 @@ class BehaviorTests(LearnerCase):
 
     def test_whole_numbers_are_numbers(self, fitted: Any) -> None:
         x = torch.arange(8).reshape(4, 2)
-        wanted = fitted.predict(x.float()).mean
-        assert torch.equal(fitted.predict(x).mean, wanted)
-        assert torch.equal(fitted.predict(x.numpy().astype(np.int16)).mean, wanted)
+        expected = fitted.predict(x.float()).mean
+        assert torch.equal(fitted.predict(x).mean, expected)
+        assert torch.equal(fitted.predict(x.numpy().astype(np.int16)).mean, expected)
 
     def test_targets_in_a_column_give_predictions_in_a_column(self, model: Any) -> None:
         x, y = regression()

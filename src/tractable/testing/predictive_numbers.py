@@ -92,8 +92,8 @@ def _check_quantiles(case: PredictiveCase) -> None:
     compare(case, "quantiles decrease", edges.diff(dim=0).clamp(max=0), zero, 1e-12 * p.std)
     for own in (case.given, p):
         ends = torch.stack(own.interval(0.9))
-        wanted = torch.stack([own.quantile((1 - 0.9) / 2), own.quantile((1 + 0.9) / 2)])
-        compare(case, "interval(0.9) is not two quantiles", ends, wanted, 1e-6 * p.std)
+        expected = torch.stack([own.quantile((1 - 0.9) / 2), own.quantile((1 + 0.9) / 2)])
+        compare(case, "interval(0.9) is not two quantiles", ends, expected, 1e-6 * p.std)
     if not is_supported(p.cdf, edges[0]):
         return
     for q, at in zip(SHARES, edges, strict=True):

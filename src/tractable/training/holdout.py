@@ -64,7 +64,9 @@ def held_out(
         keep[out] = False
         jobs.append((learner.clone(seed_offset=1 + fold), x[keep], y[keep]))
     fitted = fit_many(jobs, distance_aware=False, **options)  # only inside the data are they asked
-    return [held_out_moments(twin, x[out], y[out]) for twin, out in zip(fitted, parts, strict=True)]
+    return [
+        held_out_moments(copied, x[out], y[out]) for copied, out in zip(fitted, parts, strict=True)
+    ]
 
 
 def held_out_moments(fitted: Learner, x: Inputs, y: Tensor) -> HeldOut:
@@ -149,9 +151,9 @@ def noise_scale_by_refit(
 ) -> float:
     """Return the noise scale of a copy that is fitted to some rows and evaluated on the others."""
     kept, out = rows
-    twin = copy.deepcopy(learner)
-    fit(twin, x[kept], y[kept])
-    return noise_scale(learner, [held_out_moments(twin, *twin.checks.data(x[out], y[out]))])
+    copied = copy.deepcopy(learner)
+    fit(copied, x[kept], y[kept])
+    return noise_scale(learner, [held_out_moments(copied, *copied.checks.data(x[out], y[out]))])
 
 
 def score(learner: Learner, predictions: list[HeldOut]) -> tuple[Tensor, float]:

@@ -61,9 +61,9 @@ class Network:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Network:
         """Return a network with its own module, without results of forward passes in it."""
-        twin = memo[id(self)] = copy.copy(self)
-        twin.module = detached_copy(self.module, memo)
-        return twin
+        copied = memo[id(self)] = copy.copy(self)
+        copied.module = detached_copy(self.module, memo)
+        return copied
 
     @cached_property
     def places(self) -> dict[str, list[tuple[dict[str, Any], str]]]:

@@ -29,13 +29,13 @@ def private_copy(net: nn.Module, dtype: torch.dtype, device: torch.device) -> nn
     """
     _runnable(net)
     try:
-        twin = detached_copy(net)
+        copied = detached_copy(net)
     except Exception as error:
         raise TypeError(
             f"a learner works on a copy of the network, and copy.deepcopy cannot copy this "
             f"{type(net).__name__}: {error}"
         ) from error
-    return _cast(twin, dtype, device)
+    return _cast(copied, dtype, device)
 
 
 def detached_copy(module: nn.Module, memo: dict[int, Any] | None = None) -> nn.Module:
@@ -49,13 +49,13 @@ def detached_copy(module: nn.Module, memo: dict[int, Any] | None = None) -> nn.M
                 memo[id(leaf)] = torch.zeros(leaf.shape)  # its values are gone with vmap
             elif type(leaf) is Tensor and not leaf.is_leaf:
                 memo[id(leaf)] = leaf.detach().clone()
-    twin = copy.deepcopy(module, memo)
-    for part in twin.modules():
+    copied = copy.deepcopy(module, memo)
+    for part in copied.modules():
         if isinstance(part, torch.jit.ScriptModule):  # the copies of its tensors have a graph
             for name, parameter in list(part.named_parameters(recurse=False)):
                 leaf = nn.Parameter(parameter.detach(), parameter.requires_grad)
                 getattr(part, STORES[0])[name] = leaf
-    return twin
+    return copied
 
 
 def scripted(net: nn.Module) -> Iterator[tuple[str, nn.Module]]:

@@ -307,21 +307,21 @@ class TrainingSupport:
         if not shape or size != columns:
             raise InvalidModelFile(f"rows of {columns} numbers are no inputs of shape {shape}")
         like = rows.new_empty((), dtype=dtype)
-        wanted = {
+        expected = {
             "centre": like.new_empty(columns),
             "scale": like.new_empty(columns),
             "rows": like.new_empty(len(rows), columns),
             "radius": like,
         }
         if "slope" in given:
-            wanted["slope"] = outputs(like.new_zeros(1, *shape))[0]
+            expected["slope"] = outputs(like.new_zeros(1, *shape))[0]
         if "column_slopes" in given and "slope" not in given:
             raise InvalidModelFile("the file has slopes along columns, but no slope: damaged")
         if "column_slopes" in given:
-            wanted |= {"column_slopes": like.new_empty(columns), "slope_radius": like}
-        if "slope" in wanted and "slope_ratio" in given:
-            wanted["slope_ratio"] = like.new_empty(len(rows), *wanted["slope"].shape)
-        validation.check_same_tensors(wanted, given, "support")
+            expected |= {"column_slopes": like.new_empty(columns), "slope_radius": like}
+        if "slope" in expected and "slope_ratio" in given:
+            expected["slope_ratio"] = like.new_empty(len(rows), *expected["slope"].shape)
+        validation.check_same_tensors(expected, given, "support")
         validation.check_numbers(given, dict.fromkeys(_NOT_NEGATIVE, "non-negative"))
         return cls(shape, **given)
 

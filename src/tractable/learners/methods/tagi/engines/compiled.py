@@ -150,15 +150,15 @@ class CompiledEngine(Engine):
         with torch.enable_grad():
             z = eager.run(locs, variances, buffers, x, train=True)
         with likelihood.holding(noise):
-            heard, shift, g_var, step = eager.messages(
+            received, shift, g_var, step = eager.messages(
                 likelihood, (locs, variances), z, y, weight=weight, memory_rows=memory_rows
             )
         with torch.no_grad():
             if eager.guard.limit:
-                step = batch_rule.limited(step, heard.d_mu)
+                step = batch_rule.limited(step, received.d_mu)
             loc, variance = batch_rule.updated(
                 eager.rule, loc, variance, flat(shift), flat(g_var), step
             )
             if prior is not None:
                 batch_rule.forget(variance, prior, rate)
-        return loc, variance, buffers, heard.noise, step.finite
+        return loc, variance, buffers, received.noise, step.finite

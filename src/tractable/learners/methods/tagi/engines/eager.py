@@ -71,7 +71,7 @@ class TorchEngine(Engine):
             with self.forward_rng.drawing_from(state.generator, train=True):
                 z = self.forward(x, train=True)
             verdict = self.weigh(state, y, z)
-            heard, shift, g_var, step = self.messages(
+            received, shift, g_var, step = self.messages(
                 state.likelihood,
                 posterior.leaves,
                 z,
@@ -86,7 +86,7 @@ class TorchEngine(Engine):
             raise NonFiniteUpdate(NON_FINITE)
         with torch.no_grad():
             if self.guard.limit and batch_rule.may_be_long(alpha, power):
-                alpha = float(batch_rule.limited(step, heard.d_mu).alpha)
+                alpha = float(batch_rule.limited(step, received.d_mu).alpha)
             pieces = zip(
                 *self._pieces(posterior.loc, posterior.variance), shift, g_var, strict=True
             )
@@ -95,7 +95,7 @@ class TorchEngine(Engine):
             if forget > 0:
                 self._forget(state, forget)
         state.buffers = buffers
-        state.likelihood.set_buffers(heard.noise)
+        state.likelihood.set_buffers(received.noise)
         if state.gate is not None and verdict is not None:
             state.gate.take(verdict)
 
@@ -131,8 +131,8 @@ class TorchEngine(Engine):
         locs, variances = leaves
         mean, variance = z.loc.detach(), z.variance.detach()
         with torch.no_grad():
-            heard = likelihood.observe(y, mean, variance, weight=weight, memory_rows=memory_rows)
-        both, d = [*locs, *variances], [heard.d_mu, heard.d_var]
+            received = likelihood.observe(y, mean, variance, weight=weight, memory_rows=memory_rows)
+        both, d = [*locs, *variances], [received.d_mu, received.d_var]
         grads = torch.autograd.grad([z.loc, z.variance], both, d, allow_unused=True)
         full = [
             torch.zeros_like(leaf) if d is None else d.contiguous()
@@ -146,15 +146,15 @@ class TorchEngine(Engine):
             shift = [torch.mul(v, a, out=o) for v, a, o in zip(prior, g, outs, strict=True)]
             step = batch_rule.plan(
                 self.rule,
-                heard.d_mu,
-                heard.unweighted_d_var,
+                received.d_mu,
+                received.unweighted_d_var,
                 variance,
                 shift,
                 g,
                 g_var,
                 exactly=self.guard.limit,
             )
-        return heard, shift, g_var, step
+        return received, shift, g_var, step
 
     def run(
         self,
