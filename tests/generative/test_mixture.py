@@ -338,11 +338,11 @@ def test_impute_refuses_what_it_cannot_fill():
     model = GaussianMixture(1).fit(clusters(50))
     with pytest.raises(ValueError, match="n_samples must be an integer"):
         tr.infer.impute(model, clusters(2), n_samples=0)
-    with pytest.raises(TypeError, match="needs a model of rows"):
+    with pytest.raises(TypeError, match="must have conditional distributions of rows"):
         tr.infer.impute(object(), clusters(2))
     with pytest.raises(InvalidInput, match="have 2 columns, and the model has 3"):
         tr.infer.impute(model, clusters(2)[:, :2])
     with pytest.raises(ValueError, match="level must lie"):
         tr.infer.impute(model, clusters(2)).interval(1.5)
-    with pytest.raises(ValueError, match="at least two draws"):
+    with pytest.raises(ValueError, match="expected at least two"):
         _ = tr.infer.impute(model, clusters(2), n_samples=1).std

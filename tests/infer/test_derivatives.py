@@ -250,7 +250,7 @@ def test_bad_arguments():
         derivatives(model, x, input_std=0.0)
     with pytest.raises(tr.learners.NotFitted):
         derivatives(tr.TAGI(nn.Linear(2, 1), tr.likelihoods.Normal(0.1)), x)
-    with pytest.raises(TypeError, match="needs a TAGI model"):
+    with pytest.raises(TypeError, match="model must be a TAGI learner"):
         derivatives(nn.Linear(2, 1), x)
 
 

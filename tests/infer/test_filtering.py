@@ -172,18 +172,18 @@ def test_a_failed_update_changes_nothing_and_bad_input_is_refused() -> None:
     stream = Filter(tr.TAGI(Net(nn.GRU), Normal(0.1)))
     stream.update(torch.zeros(2, 1, 1), torch.zeros(2, 1))
     before = stream.state
-    with pytest.raises(ValueError, match="states of 2 streams, got inputs of 3 rows"):
+    with pytest.raises(ValueError, match="inputs have 3 rows, expected 2, one per stream"):
         stream.update(torch.zeros(3, 1, 1), torch.zeros(3, 1))
     with pytest.raises(ValueError, match="NaN"):
         stream.update(torch.zeros(2, 1, 1), torch.full((2, 1), float("nan")))
     assert stream.state is before
     assert stream.reset().state is None
     stream.update(torch.zeros(3, 1, 1), torch.zeros(3, 1))
-    with pytest.raises(TypeError, match="Sequential has none"):
+    with pytest.raises(TypeError, match="Sequential has no recurrent layer"):
         Filter(tr.TAGI(nn.Sequential(nn.Linear(1, 1)), Normal(0.1)))
-    with pytest.raises(TypeError, match="both ways"):
+    with pytest.raises(TypeError, match="is bidirectional"):
         Filter(tr.TAGI(_Both(), Normal(0.1)))
-    with pytest.raises(TypeError, match="needs a TAGI model, got Backprop"):
+    with pytest.raises(TypeError, match="model must be a TAGI learner, got Backprop"):
         Filter(tr.Backprop(Net(nn.GRU), Normal(0.1)))  # type: ignore[arg-type]
     model = tr.TAGI(Net(nn.GRU), Normal(0.1)).update(torch.zeros(1, 1, 1), torch.zeros(1, 1))
     with pytest.raises(ValueError, match="one entry for each row and step"):

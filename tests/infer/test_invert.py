@@ -39,7 +39,7 @@ def test_rows_stop_independently():
 
 
 def test_bad_input():
-    with pytest.raises(ValueError, match="needs a variance"):
+    with pytest.raises(ValueError, match="prior is a tensor without a variance"):
         invert(line(), [1.0], torch.zeros(1, 1))
     with pytest.raises(ValueError, match="steps must be at least 1"):
         invert(line(), [1.0], torch.zeros(1, 1), steps=0, input_std=1.0)

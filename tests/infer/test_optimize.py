@@ -145,7 +145,7 @@ def test_bad_input(bowl):
         optimize(bowl, x, 0.1, bounds=[(-1, 1)] * 3)
     with pytest.raises(ValueError, match="input_std must be a positive number, got -1"):
         optimize(bowl, x, -1.0)
-    with pytest.raises(ValueError, match="need a variance"):
+    with pytest.raises(ValueError, match="x0 is a tensor without a variance"):
         optimize(bowl, x)
     with pytest.raises(ValueError, match=r"shape \[starts, 2\]"):
         optimize(bowl, torch.zeros(1, 3), 0.1)

@@ -139,11 +139,11 @@ def test_bad_input():
     for sigma in (0.0, -1.0, float("nan")):
         with pytest.raises(ValueError, match="input_std must be a positive number"):
             states(model, x, [1.0], input_std=sigma)
-    with pytest.raises(ValueError, match="brings its own variance"):
+    with pytest.raises(ValueError, match="a Gaussian input has its own variance"):
         states(model, tr.Gaussian(x, 1.0), [1.0], input_std=1.0)
     with pytest.raises(ValueError, match="do not fit outputs"):
         states(model, x, [1.0, 2.0])
-    with pytest.raises(tr.learners.NotFitted, match="seen no data"):
+    with pytest.raises(tr.learners.NotFitted, match="was not trained"):
         states(tr.TAGI(nn.Linear(2, 1), tr.likelihoods.Normal(0.1)), x, [1.0])
     shared = tr.TAGI(Shared(), tr.likelihoods.Normal(0.1)).update([[0.0, 0.0]], [[0.0, 0.0]])
     with pytest.raises(ValueError, match="calls 'layer' 2 times"):

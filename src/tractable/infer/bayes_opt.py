@@ -6,7 +6,7 @@ knows of, the places found and points scattered around the best ones are the can
 draw of the weights from the posterior (Thompson sampling) chooses among them.
 
 Inputs are scaled to [-1, 1].  Targets become normal scores of their ranks, so that the model
-spends its width on the order of the values and not on a few extreme ones.
+represents the order of the values and not a few extreme ones.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class BlackBoxOptimizer:
 
     Args:
         bounds: lowest and highest value of each input, ``[inputs, 2]``.
-        maximize: look for the largest value instead of the smallest.
-        n_initial: points of a scrambled Sobol sequence to ask for before the model is used; by
-            default two for each input, at least five and at most ten.
+        maximize: whether to maximize instead of minimize.
+        n_initial: number of points of a scrambled Sobol sequence before the model is used.
+            Default: two for each input, at least five and at most ten.
         hidden_size: units of each of the two hidden layers.
         noise_std: standard deviation of the noise of the model, in units of the normal scores.
         epochs: number of passes over all values each time that the model is fitted.
@@ -64,7 +64,7 @@ class BlackBoxOptimizer:
                 f"bounds must be one pair (low, high) per input, got shape {tuple(box.shape)}"
             )
         if not bool(torch.isfinite(box).all()):
-            raise ValueError("bounds must be finite numbers")
+            raise ValueError(f"bounds must be finite numbers, got {box.tolist()}")
         checked = limits(box, torch.zeros(1, len(box), dtype=torch.float64))
         assert checked is not None
         self.low, self.high = checked
@@ -106,14 +106,14 @@ class BlackBoxOptimizer:
         if point.shape != self.low.shape:
             raise ValueError(f"x must have {len(self.low)} coordinates, got {len(point)}")
         if not bool(((point >= self.low) & (point <= self.high)).all()):
-            raise ValueError(f"{point.tolist()} lies outside the bounds")
+            raise ValueError(f"x = {point.tolist()} lies outside the bounds")
         number = float(value)
         if not math.isfinite(number):
-            raise ValueError(f"the value must be a finite number, got {number}")
+            raise ValueError(f"value must be a finite number, got {number}")
         self._x.append(2 * (point - self.low) / (self.high - self.low) - 1)
         self._y.append(number)
 
-    # --- what is known -------------------------------------------------------------------
+    # --- results --------------------------------------------------------------------------
 
     def __len__(self) -> int:
         """Return the number of values."""

@@ -1,16 +1,18 @@
 """Derivatives of the output with respect to the input, as Gaussians (appendix B).
 
-The formulas are in ``tractable.moments.input_derivative``; here they run over a trained network.
+The formulas are in ``tractable.moments.input_derivative``; this module applies them to a trained
+network.
 
-Supported: ``nn.Sequential`` (nested too) of ``nn.Linear`` and at most one activation between two
+Supported: ``nn.Sequential`` (also nested) of ``nn.Linear`` with at most one activation between two
 of them, before the first or after the last: Tanh, Sigmoid, ReLU, LeakyReLU, Identity.  First
-derivatives with mean, variance and covariance with the input; of second derivatives the mean.
+derivatives have a mean, a variance and a covariance with the input; second derivatives a mean.
 
-Exact: the mean without variances (it is then autograd's derivative), and linear networks.
-Approximate: see ``tractable.moments.input_derivative``.  A layer that is used twice counts as two
-that are independent.  Activations are linearized (eq. 10) even if the model was trained with exact
-moments.  The mean of second derivatives takes layers as independent, and so is right to zeroth
-order in the variances of the weights.
+Exact: the mean if all variances are zero (it is then the derivative of autograd), and linear
+networks.
+Approximate: see ``tractable.moments.input_derivative``.  A layer that is used twice is treated as
+two independent layers.  Activations are linearized (eq. 10) even if the model was trained with
+exact moments.  The mean of second derivatives treats layers as independent, so it is correct to
+zeroth order in the variances of the weights.
 """
 
 from __future__ import annotations
@@ -42,11 +44,11 @@ class Derivatives:
     """Moments of ``dz_k/dx_j``, all of shape ``[rows, outputs, inputs]``.
 
     Attributes:
-        value: the outputs themselves, ``[rows, outputs]``.
-        mean: expected derivative.
-        variance: its variance.
-        curvature: ``cov(dz_k/dx_j, x_j) / var(x_j)``, which is defined for known inputs too; for
-            smooth functions an estimate of the second derivative.
+        value: the outputs, ``[rows, outputs]``.
+        mean: mean of the derivative.
+        variance: variance of the derivative.
+        curvature: ``cov(dz_k/dx_j, x_j) / var(x_j)``, which is also defined for known inputs; for
+            smooth functions it estimates the second derivative.
         covariance: ``cov(dz_k/dx_j, x_j)``.
         hessian: mean of ``d2z_k / dx_j dx_i``, ``[rows, outputs, inputs, inputs]``, for order 2.
     """
@@ -83,10 +85,10 @@ def derivatives(
     Args:
         model: a fitted ``TAGI`` model of a supported network (see the module).
         x: a ``Gaussian``, or a tensor of means, ``[rows, inputs]``.
-        order: 1, or 2 for the mean of second derivatives as well.
-        input_std: standard deviation of the inputs when ``x`` is a tensor; None: known exactly.
-        sums: ``"nodes"`` adds up branches at every unit; ``"branches"`` drops the covariances
-            between all branches, as published (same mean, another variance).
+        order: 1, or 2 to compute the mean of second derivatives as well.
+        input_std: standard deviation of the inputs if ``x`` is a tensor. None: known exactly.
+        sums: ``"nodes"`` adds up branches at every unit; ``"branches"`` omits the covariances
+            between all branches, as published (same mean, different variance).
 
     >>> import tractable as tr
     >>> model = tr.TAGI(nn.Linear(2, 1), tr.likelihoods.Normal(0.1)).update([[1.0, 0.0]], [2.0])
@@ -107,15 +109,15 @@ def derivatives(
 def input_slopes(model: TAGI, x: Gaussian) -> tuple[Tensor, Tensor, Tensor]:
     """Return mean, variance and curvature of the single output by every input, ``[rows, inputs]``.
 
-    The same as ``derivatives(model, x)`` without its checks, by the compiled kernel where the
-    model has one: for loops over small batches.
+    The result is that of ``derivatives(model, x)``, without its checks and by the compiled kernel
+    if it supports the model.  It is meant for loops over small batches.
     """
-    found = model.slopes(x)
-    if found is not None:
-        return found
+    slopes = model.slopes(x)
+    if slopes is not None:
+        return slopes
     with torch.no_grad():
-        slow = run(chain(model), x)
-    return slow.mean[:, 0], slow.variance[:, 0], slow.curvature[:, 0]
+        computed = run(chain(model), x)
+    return computed.mean[:, 0], computed.variance[:, 0], computed.curvature[:, 0]
 
 
 def chain(model: TAGI) -> Chain:

@@ -1,12 +1,12 @@
-"""The Gaussian state of a recurrent network that reads a stream, filtered online.
+"""Online filtering of the Gaussian state of a recurrent network over a stream.
 
-A network whose recurrent layers (``nn.RNN``, ``nn.GRU``, ``nn.LSTM``) start each call from zero
-becomes one that goes on from where it was: the layers are given the state that was carried, and
-the state after the last step, conditioned on the observation, is carried on.
+Recurrent layers (``nn.RNN``, ``nn.GRU``, ``nn.LSTM``) start each call from a zero state.
+``Filter`` starts each call from the stored state instead, and stores the state after the last step,
+conditioned on the observation.
 
-Exact: one unit, linear where it is, given the weights: then ``Filter`` is the Kalman filter.
-Approximate: units of a state count as independent of each other, of the weights, and of the state
-before; with several units that receive messages of one observation the gain of
+Exact: for one unit that is linear in its state and known weights, ``Filter`` is the Kalman filter.
+Approximate: the units of a state are treated as independent of each other, of the weights, and of
+the previous state; if several units receive messages of one observation, the gain of
 ``tractable.infer.message_passing`` damps the step.
 """
 
@@ -29,15 +29,15 @@ from tractable.predictive import Predictive
 from tractable.rules.recurrent_steps import States, unroll_recurrent
 
 State = dict[str, list[Gaussian]]
-"""Of each recurrent layer by name, its tensors (h, or h and c), each ``[layers, rows, units]``."""
+"""Tensors of each recurrent layer by name (h, or h and c), each ``[layers, rows, units]``."""
 
 
 class Filter:
     """An online learner that carries the Gaussian state of recurrent layers between updates.
 
     Args:
-        model: a ``TAGI`` model, fitted or not, of a network with recurrent layers in one
-            direction; it goes on learning.  Not one with ``compile=True``.
+        model: a ``TAGI`` model of a network with unidirectional recurrent layers, fitted or not.
+            ``update`` trains it further.  ``compile=True`` is not supported.
 
     Attributes:
         state: the state after the last update, by the names of the layers; None at the start.
@@ -59,7 +59,7 @@ class Filter:
 
     def __init__(self, model: TAGI) -> None:
         if not isinstance(model, TAGI):
-            raise TypeError(f"a filter needs a TAGI model, got {type(model).__name__}")
+            raise TypeError(f"model must be a TAGI learner, got {type(model).__name__}")
         if model.method.options.compile:
             raise TypeError(
                 "a filter cannot use TAGI(compile=True): the compiled step does not pass on the "
@@ -75,21 +75,21 @@ class Filter:
         """
         x = self.model.checks.inputs(X)
         self._check(len(x))
-        with carrying(self.layers, self.state):
+        with stateful(self.layers, self.state):
             return self.model.outputs(x, batch_size=None).predictive()
 
     def update(self, x: Any, y: Any, *, memory_rows: float | None = None) -> Self:
         """Learn from the next steps and update the state; an error leaves both unchanged.
 
         Args:
-            x: inputs, ``[rows, steps, ...]``: the next steps of each of so many streams.
+            x: inputs, ``[rows, steps, ...]``: the next steps of each stream, one row per stream.
             y: targets.
             memory_rows: see ``Learner.update``.
         """
         rows, targets = self.model.checks.data(x, y)
         self._check(len(rows))
         messages = StateMessages(self.model.net)
-        with carrying(self.layers, self.state, messages):
+        with stateful(self.layers, self.state, messages):
             self.model.learn_batch(rows, targets, memory_rows=memory_rows)
         self.state = messages.posterior()
         return self
@@ -102,11 +102,11 @@ class Filter:
     def _check(self, rows: int) -> None:
         if self.state is None:
             return
-        carried = next(iter(self.state.values()))[0].shape[1]
-        if carried != rows:
+        n_streams = next(iter(self.state.values()))[0].shape[1]
+        if n_streams != rows:
             raise InvalidInput(
-                f"the filter carries the states of {carried} streams, got inputs of {rows} rows: "
-                f"give the next steps of all of them, or reset()"
+                f"inputs have {rows} rows, expected {n_streams}, one per stream of the filter: "
+                f"pass the next steps of all streams, or call reset()"
             )
 
 
@@ -122,16 +122,16 @@ class StateMessages:
     def recorder(self, name: str, states: States) -> Any:
         """Return a hook that records the last state of a layer and the messages to it."""
 
-        def watch(layer: Any, _args: Any, _z: Any) -> None:
+        def hook(layer: Any, _args: Any, _z: Any) -> None:
             last = [steps[-1] for steps in states[-layer.num_layers :]]
             self.nodes[name] = [tuple(_uncertain(part) for part in parts) for parts in last]
             for parts in self.nodes[name]:
                 for part in parts:
                     self._register(part)
 
-        return watch
+        return hook
 
-    def watch_outputs(self, _net: Any, _args: Any, z: Any) -> None:
+    def output_hook(self, _net: Any, _args: Any, z: Any) -> None:
         """Record the outputs and the messages to them."""
         self.outputs = z
         self._register(z)
@@ -146,15 +146,15 @@ class StateMessages:
         self.messages[id(moment)] = message
 
     def _message(self, moment: Tensor) -> Tensor:
-        found = self.messages.get(id(moment))
-        return torch.zeros_like(moment) if found is None else found
+        message = self.messages.get(id(moment))
+        return torch.zeros_like(moment) if message is None else message
 
     def posterior(self) -> State:
         """Return the states conditioned on the observation."""
         assert self.outputs is not None
         z = self.outputs
         observed = Observation(self._message(z.loc), self._message(z.variance), z.variance.detach())
-        found: State = {}
+        state: State = {}
         for name, layers in self.nodes.items():
             after = [
                 [
@@ -166,8 +166,8 @@ class StateMessages:
                 ]
                 for parts in layers
             ]  # fmt: skip
-            found[name] = [stacked(parts) for parts in zip(*after, strict=True)]
-        return found
+            state[name] = [stacked(parts) for parts in zip(*after, strict=True)]
+        return state
 
 
 def _uncertain(x: Any) -> Gaussian:
@@ -185,22 +185,23 @@ def recurrent_layers(net: nn.Module) -> dict[str, nn.RNNBase]:
     """Return the recurrent layers of a network by name.
 
     Raises:
-        TypeError: there is none, or one that reads both ways.
+        TypeError: there is no recurrent layer, or a bidirectional one.
     """
     found = {name: part for name, part in net.named_modules() if isinstance(part, nn.RNNBase)}
     if not found:
         raise TypeError(
-            f"a filter needs a network with nn.RNN, nn.GRU or nn.LSTM; {type(net).__name__} has "
-            f"none"
+            f"{type(net).__name__} has no recurrent layer, expected nn.RNN, nn.GRU or nn.LSTM"
         )
     for name, layer in found.items():
         if layer.bidirectional:
-            raise TypeError(f"{name!r} reads both ways: a stream has no end to begin from")
+            raise TypeError(
+                f"{name!r} is bidirectional, expected a unidirectional layer: a stream has no end"
+            )
     return found
 
 
 @contextmanager
-def carrying(
+def stateful(
     layers: dict[str, nn.RNNBase], state: State | None, messages: StateMessages | None = None
 ) -> Iterator[None]:
     """Start recurrent layers from ``state`` inside the block, and record ``messages``."""
@@ -214,11 +215,14 @@ def carrying(
             states = stack.enter_context(unroll_recurrent())
             for name, layer in layers.items():
                 stack.callback(layer.register_forward_hook(messages.recorder(name, states)).remove)
-            stack.callback(messages.net.register_forward_hook(messages.watch_outputs).remove)
+            stack.callback(messages.net.register_forward_hook(messages.output_hook).remove)
         yield
 
 
 def _with_state(given: list[Gaussian], _layer: Any, args: Any, kwargs: Any) -> Any:
     if len(args) > 1 or "hx" in kwargs:
-        raise TypeError("the network gives its recurrent layer a state of its own to start from")
+        raise TypeError(
+            "the network passes an initial state to its recurrent layer, which a filter "
+            "replaces: call the layer without hx"
+        )
     return (*args, tuple(given) if len(given) > 1 else given[0]), kwargs

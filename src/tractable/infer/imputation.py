@@ -1,8 +1,8 @@
-"""Filling holes: what is missing in a row, given what is there and a model of rows.
+"""Multiple imputation: missing values of rows, sampled given the observed ones.
 
-Known columns condition the rest, as draws from their joint distribution: so the holes of a row fit
-each other, and what is computed from completed tables has the right spread (Rubin, "Multiple
-imputation", 1987).
+The missing values of a row are sampled jointly from their distribution given the observed values.
+They are therefore consistent with each other, and estimates from the completed tables have the
+right spread (Rubin, "Multiple imputation", 1987).
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from torch import Tensor
 
 
 class Completes(Protocol):
-    """What a model's prediction must offer: rows with their holes drawn given the rest."""
+    """A prediction that can sample the missing values of rows, given the observed ones."""
 
     def impute(self, rows: Any, draws: int = 1, generator: torch.Generator | None = None) -> Tensor:
-        """``[draws, rows, columns]``, known values as they were."""
+        """Return ``[draws, rows, columns]``, with unchanged observed values."""
 
 
 class ModelOfRows(Protocol):
     """A model of ``tractable.generative``, with the methods that are used here."""
 
     def predict(self, context: Any = None, **options: Any) -> Any:
-        """The distribution of a row, given a context if it was fitted with one."""
+        """Return the distribution of a row, given a context if the model was fitted with one."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class Imputation:
     """Tables whose missing values are sampled given the observed ones.
 
     Attributes:
-        draws: ``[draws, rows, columns]``; known values are the same in all.
-        missing: which values were, ``[rows, columns]``.
+        draws: ``[draws, rows, columns]``; observed values are the same in all draws.
+        missing: mask of the missing values, ``[rows, columns]``.
     """
 
     draws: Tensor
@@ -50,20 +50,23 @@ class Imputation:
     def std(self) -> Tensor:
         """Standard deviation of the samples; 0 for observed values."""
         if len(self.draws) < 2:
-            raise ValueError("a standard deviation needs at least two draws")
+            raise ValueError(
+                "got one sample, expected at least two draws for a standard deviation: use "
+                "n_samples=2 or more"
+            )
         return self.draws.std(0) * self.missing
 
     def interval(self, level: float = 0.9) -> tuple[Tensor, Tensor]:
         """Return lower and upper ends of intervals; observed values are both ends.
 
-        Exact: were the hole one more draw, it would lie inside with probability ``level``.  Of n
-        draws the k-th smallest has k / (n + 1) of the distribution below it on average, not
-        (k - 1) / (n - 1): so two draws hold a third between them.  Approximate: below ``2 / (1 -
-        level) - 1`` draws (19 for 0.9) the interval is from the least to the greatest, too narrow.
+        Exact: one more draw would lie inside with probability ``level``, because the k-th smallest
+        of n draws has on average the share k / (n + 1) of the distribution below it.
+        Approximate: with fewer than ``2 / (1 - level) - 1`` draws (19 for 0.9) the interval extends
+        from the smallest to the largest draw, which is too narrow.
         """
         if not 0 < level < 1:
             raise ValueError(f"level must lie between 0 and 1, got {level}")
-        # By sorting: torch.quantile takes no more than 16 million numbers.
+        # Sorting, because torch.quantile supports at most 16 million numbers.
         n, ordered = len(self.draws), self.draws.sort(0).values
         places = [(n + 1) * share - 1 for share in ((1 - level) / 2, (1 + level) / 2)]
         low, high = (
@@ -88,15 +91,15 @@ def impute(
 ) -> Imputation:
     """Sample the missing values of rows from a generative model, given the observed values.
 
-    Exact for ``generative.GaussianMixture``; other models say how far they are.
+    Exact for ``generative.GaussianMixture``; other models state their approximation.
 
     Args:
         model: a fitted model of ``tractable.generative`` that has conditional distributions.
-        rows: a table with NaN where a value is missing.
-        context: rows to condition on as well, for a model that was fitted with a context.
-        n_samples: how many times to fill every hole: 20 will do for a mean, a 90 % interval wants
-            200.
-        generator: where to draw from; by default one with the model's seed.
+        rows: a table with NaN for missing values.
+        context: rows of a context, for a model that was fitted with one.
+        n_samples: number of samples of every missing value: 20 suffice for a mean, a 90 % interval
+            needs 200.
+        generator: random generator. Default: one with the model's seed.
         options: further arguments of the model's ``predict``.
 
     >>> import tractable as tr
@@ -112,8 +115,8 @@ def impute(
     predictive: Any = predict(context, **options) if callable(predict) else None
     if not hasattr(predictive, "impute"):
         raise TypeError(
-            f"impute needs a model of rows, such as generative.GaussianMixture; got "
-            f"{type(model).__name__}"
+            f"model must have conditional distributions of rows, such as "
+            f"generative.GaussianMixture; got {type(model).__name__}"
         )
     filled = predictive.impute(rows, n_samples, generator)
     table = torch.as_tensor(rows).reshape(filled.shape[1:])

@@ -1,11 +1,11 @@
-"""Which input explains an output: inverse problems by iterated inference.
+"""Inverse problems: the input that explains an output, by iterated inference.
 
 The posterior of the input in one iteration is the prior of the next (Nguyen & Goulet, section
 3), which relinearizes the network at every step.
 
 Exact: the first iteration of a linear network with one output.
-Approximate: every iteration counts the observation again, so the variances that are returned
-after several say how far the iteration could still move, and understate the uncertainty.
+Approximate: every iteration uses the observation again.  The variances after several iterations
+therefore underestimate the uncertainty; they show how far the iteration could still move.
 """
 
 from __future__ import annotations
@@ -54,15 +54,16 @@ def invert(
     noise_std: float | None = None,
     tolerance: float = 1e-3,
 ) -> Inversion:
-    """Infer the input from the output.
+    """Return the inferred inputs for given outputs.
 
     Args:
         model: a fitted ``TAGI`` model.
         y: the outputs to explain, as ``fit`` takes targets.
-        prior: what is known of the inputs: a ``Gaussian``, or a tensor of means with ``input_std``.
-        steps: most iterations to make.
-        input_std: standard deviation of the inputs when ``prior`` is a tensor.
-        noise_std: noise of the observation, instead of the likelihood's own (normal links only).
+        prior: prior of the inputs: a ``Gaussian``, or a tensor of means with ``input_std``.
+        steps: maximum number of iterations.
+        input_std: standard deviation of the inputs if ``prior`` is a tensor.
+        noise_std: standard deviation of the observation noise, in place of the likelihood's own
+            (normal links only).
         tolerance: a row has converged when no mean moves by more than this share of its prior
             standard deviation.
 
@@ -81,7 +82,7 @@ def invert(
         raise ValueError(f"steps must be at least 1, got {steps}")
     message_passing.positive(tolerance, "tolerance")
     if input_std is None and not isinstance(prior, Gaussian):
-        raise ValueError("the prior of the input needs a variance: give input_std, or a Gaussian")
+        raise ValueError("prior is a tensor without a variance: pass input_std, or a Gaussian")
     state = message_passing.prior(model, prior, input_std)
     likelihood = message_passing.noisy(model.likelihood, noise_std)
     smallest = tolerance * state.stddev
@@ -95,21 +96,21 @@ def invert(
             outputs = model.propagate(root)
         if targets is None:
             targets = likelihood.check_targets(model.checks.format.targets(y), outputs.shape)
-        seen = message_passing.observe(likelihood, targets[active], outputs)
-        ((d_mu, d_var),) = message_passing.send(outputs, seen, [root])
-        found = message_passing.posterior(root, d_mu, d_var, seen)
-        still = ((found.loc - loc[active]).abs() <= smallest[active]).flatten(1).all(1)
-        loc[active], variance[active] = found.loc, found.variance
+        observation = message_passing.observe(likelihood, targets[active], outputs)
+        ((d_mu, d_var),) = message_passing.send(outputs, observation, [root])
+        new = message_passing.posterior(root, d_mu, d_var, observation)
+        has_converged = ((new.loc - loc[active]).abs() <= smallest[active]).flatten(1).all(1)
+        loc[active], variance[active] = new.loc, new.variance
         used[active] += 1
-        active = active[~still]
+        active = active[~has_converged]
         if len(active) == 0:
             break
     converged = torch.ones(len(loc), dtype=torch.bool, device=loc.device)
     converged[active] = False
     if len(active):
         warnings.warn(
-            f"{len(active)} of {len(loc)} rows still move after {steps} steps: give more steps, "
-            "a larger tolerance or a wider prior",
+            f"{len(active)} of {len(loc)} rows have not converged after {steps} steps: use more "
+            "steps, a larger tolerance or a wider prior",
             NotConverged,
             stacklevel=2,
         )

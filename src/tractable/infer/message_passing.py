@@ -1,6 +1,6 @@
 """One pass of inference to the input: moments forward, the message of an observation backward.
 
-The weights take part with their variances and get no message.
+The weights contribute their variances and receive no messages.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ def trained(model: TAGI) -> TAGI:
     """Return the model, or raise an error unless it is a fitted ``TAGI`` model."""
     if not isinstance(model, TAGI):
         raise TypeError(
-            f"inference needs a TAGI model, whose weights are Gaussian; got {type(model).__name__}"
+            f"model must be a TAGI learner, whose weights are Gaussian; got {type(model).__name__}"
         )
     if not model.fitted:
-        raise NotFitted("the model has seen no data: call fit or update first")
+        raise NotFitted("the model was not trained: call fit or update first")
     return model
 
 
@@ -45,7 +45,7 @@ def prior(model: TAGI, x: Any, input_std: float | None = None) -> Gaussian:
         positive(input_std, "input_std")
     if isinstance(x, Gaussian):
         if input_std is not None:
-            raise ValueError("a Gaussian input brings its own variance: leave input_std out")
+            raise ValueError("a Gaussian input has its own variance: leave out input_std")
         moved = model.checks.format.inputs(x)
         assert isinstance(moved, Gaussian)
         return Gaussian.wrap(moved.loc.detach(), moved.variance.detach())
@@ -94,7 +94,7 @@ class Observation:
     d_mu: Tensor
     d_var: Tensor
     variance: Tensor
-    """Of the outputs."""
+    """Variance of the outputs."""
 
     @property
     def values(self) -> Tensor:
@@ -102,17 +102,17 @@ class Observation:
         return (self.d_var < 0).flatten(1).sum(1).clamp_min(1).to(self.d_mu.dtype)
 
     def gain(self, state: Gaussian, d_mu: Tensor) -> Tensor:
-        """Return the share of a message to ``state`` that the outputs account for, per row.
+        """Return the factor on a message to ``state`` that corrects for dependent units, per row.
 
-        Moments forward treat the units of a layer as independent, though all depend on the same
-        input; the variance that the input gives to an output is then too small, and the step,
-        divided by it, too long.  Along the step itself that variance is known: ``lambda = sum v g^2
-        / sum d^2`` with messages d at the outputs and g at the state.  As in
+        The forward moments treat the units of a layer as independent, although all of them depend
+        on the same input.  The variance of an output due to the input is then too small, and the
+        step, which is divided by it, too long.  Along the step itself that variance is known:
+        ``lambda = sum v g^2 / sum d^2`` with messages d at the outputs and g at the state.  As in
         ``tractable.learners.methods.tagi.batch_rule`` the gain is ``min(1, c / (lambda + s2))``,
-        where c is the variance the message was divided by and s2 the part of it that is noise.
+        where c is the variance by which the message was divided and s2 its noise part.
 
         Exact: the mean, for one output whose variance comes from this state and the noise.  It
-        is 1 wherever the independence was true.
+        is 1 if the units are independent.
         """
         weight = conditioning.observed_power(self.d_mu, self.d_var)
         power = _row_sums(state.variance * d_mu * d_mu)
@@ -142,8 +142,8 @@ def posterior(
         )
     if not bool(torch.isfinite(mean).all() & torch.isfinite(variance).all()):
         raise NonFiniteMessage(
-            "the observation sent a message that is not finite: (a) it is too far from what the "
-            "model expects, (b) the noise is too small, or (c) the input is out of range"
+            "the message of the observation is not finite: (a) the observation is too far from the "
+            "prediction, (b) the noise is too small, or (c) the input is out of range"
         )
     return Gaussian.wrap(mean.detach(), variance.detach())
 

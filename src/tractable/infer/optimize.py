@@ -1,4 +1,4 @@
-"""Where a learnt function has its maximum or minimum, by inference (section 4).
+"""Maxima and minima of a fitted function, by inference (section 4).
 
 The input is Gaussian, and so is the derivative of the output (``tractable.infer.derivatives``),
 with a covariance C between the two.  Observing that the derivative is zero gives, with its mean
@@ -9,12 +9,12 @@ g and variance V,
     var_x <- var_x - C^2 / V                                                           (3)
 
 and the posterior of one iteration is the prior of the next (algorithm 1).  Each coordinate is
-informed by its own derivative.  C is ``h var_x``: nothing is divided by the input's variance.
+updated by its own derivative.  C is ``h var_x``, so there is no division by the input's variance.
 
 Exact: one step for a quadratic of one variable with known weights.
-Approximate: V lacks covariances between branches, so ``q = C^2 / (V var_x)``, at most one in
-truth, may pass it.  Then V is taken as ``h^2 var_x``, which is the least it can be (the step is
-then the whole Newton step g / h).  The variance is multiplied by ``1 - q`` up to q = 1/2 and by
+Approximate: V lacks covariances between branches, so ``q = C^2 / (V var_x)``, whose exact value is
+at most one, may exceed it.  Then V is set to ``h^2 var_x``, its lower bound (the step is then the
+full Newton step g / h).  The variance is multiplied by ``1 - q`` up to q = 1/2 and by
 ``1 / (4 q)`` beyond, which has the same value and slope there and stays positive.
 
 Where the curvature of the function changes sign, C is zero and eq. (4) stops, however steep the
@@ -22,15 +22,15 @@ function is.  ``optimize`` therefore moves by at least ``min_step sd_x min(1, |g
 one standard deviation of the input while the derivative is clearly not zero.  That is less than a
 quarter of Newton's step wherever it is the larger of the two; ``min_step=0`` is as published.
 
-The derivative is linear in the input only nearby, and where the weights are well known eq. (3)
-makes the whole Newton step at once, 200 standard deviations of the input in the paper's example.
+The derivative is linear in the input only locally, and if the weights have small variances, eq. (3)
+makes the full Newton step at once, 200 standard deviations of the input in the paper's example.
 ``optimize`` therefore moves by at most ``max_step`` standard deviations: the derivative is
-observed to be zero with as much noise as makes the step that long, that is with a larger V, so
-that the variance shrinks by the same share of C^2 / V as the mean moves of C g / V.  (Cutting the
-step alone would let the variance vanish on the way.)  ``max_step=inf`` is as published.
+observed to be zero with additional noise, that is with a larger V, so that the variance shrinks by
+the same share of C^2 / V as the mean moves of C g / V.  (If only the step were shortened, the
+variance would vanish after several steps.)  ``max_step=inf`` is as published.
 
-C comes from the curvature of the first activation alone (38), so networks whose first activation
-is piecewise linear have none, and are refused.
+C depends only on the curvature of the first activation (38).  It is zero for networks whose first
+activation is piecewise linear, so that these raise an error.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ class Optimum:
 
     Attributes:
         location: the inputs, ``[starts, inputs]``.
-        value: what the model predicts at their means.
+        value: prediction of the model at the means of the inputs.
         trace: the means of all iterations, ``[steps + 1, starts, inputs]``.
         derivative: the derivative at the end, ``[starts, inputs]``.
-        reason: for each start why it stopped: ``"converged"`` (the derivative is zero within two
-            standard deviations), ``"bound"`` (it points out of the bounds), ``"stalled"`` (the
-            steps became smaller than the tolerance before that: a wider ``input_std`` may help) or
-            ``"steps"`` (none were left).
+        reason: why each start stopped: ``"converged"`` (the derivative is zero within two
+            standard deviations), ``"bound"`` (the derivative points out of the bounds),
+            ``"stalled"`` (the steps became smaller than the tolerance before convergence: a wider
+            ``input_std`` may help) or ``"steps"`` (the maximum number of steps was reached).
     """
 
     location: Gaussian
@@ -92,21 +92,21 @@ def optimize(
     min_step: float = 1.0,
     max_step: float = 3.0,
 ) -> Optimum:
-    """Find inputs at which a trained function is maximal, minimal or stationary.
+    """Return inputs at which a fitted function is maximal, minimal or stationary.
 
     Args:
-        model: a fitted ``TAGI`` model of a network that ``derivatives`` takes, the first
-            activation Tanh or Sigmoid.
+        model: a fitted ``TAGI`` model of a network that ``derivatives`` supports, whose first
+            activation is Tanh or Sigmoid.
         x0: starting points, ``[starts, inputs]``; a ``Gaussian``, or a tensor with ``input_std``.
         input_std: standard deviation of the starting points when ``x0`` is a tensor.
         maximize: True and False follow eq. (4) up and down; None follows eq. (3) to the nearest
             point where the derivative is zero.
-        steps: most iterations to make.
-        tolerance: a start has ended when no mean moves by more than this in an iteration.
-        bounds: lowest and highest input, ``[inputs, 2]`` or a pair for all.
-        output: which output of the network.
-        min_step: factor on the shortest step of eq. (4); see the module.
-        max_step: the longest step, in standard deviations of the input; see the module.
+        steps: maximum number of iterations.
+        tolerance: a start stops if no mean moves by more than this in an iteration.
+        bounds: lowest and highest input, ``[inputs, 2]``, or one pair for all inputs.
+        output: index of the output of the network.
+        min_step: factor on the minimum step of eq. (4); see the module.
+        max_step: maximum step, in standard deviations of the input; see the module.
 
     >>> import tractable as tr
     >>> net = torch.nn.Sequential(torch.nn.Linear(1, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
@@ -125,7 +125,7 @@ def optimize(
     if not max_step > 0:
         raise ValueError(f"max_step must be positive (inf: any step), got {max_step}")
     if input_std is None and not isinstance(x0, Gaussian):
-        raise ValueError("the starting points need a variance: give input_std, or a Gaussian")
+        raise ValueError("x0 is a tensor without a variance: pass input_std, or a Gaussian")
     state = message_passing.prior(model, x0, input_std)
     net = _smooth(model)
     box = limits(bounds, state.loc)
@@ -192,8 +192,8 @@ def _smooth(model: TAGI) -> Chain:
     smooth = (tanh, sigmoid)
     if net.slopes[0] not in smooth and net.slopes[1] not in smooth:
         raise UnsupportedLayer(
-            "the derivative does not covary with the input, because the first activation is "
-            "piecewise linear: optimisation by inference needs nn.Tanh or nn.Sigmoid there"
+            "the first activation is piecewise linear, so the derivative does not covary with the "
+            "input: optimization by inference needs nn.Tanh or nn.Sigmoid there"
         )
     return net
 
@@ -201,9 +201,7 @@ def _smooth(model: TAGI) -> Chain:
 def _check_output(net: Chain, x: Gaussian, output: int) -> None:
     inputs, outputs = net.weights[0].mean.shape[1], net.weights[-1].mean.shape[0]
     if x.loc.ndim != 2 or x.loc.shape[1] != inputs:
-        raise ValueError(
-            f"starting points must be of shape [starts, {inputs}], got {tuple(x.loc.shape)}"
-        )
+        raise ValueError(f"x0 must have shape [starts, {inputs}], got {tuple(x.loc.shape)}")
     if not 0 <= output < outputs:
         raise ValueError(f"output must lie in 0..{outputs - 1}, got {output}")
 

@@ -3,7 +3,7 @@
     study = optuna.create_study(sampler=TractableSampler(seed=0))
 
 Floating point and integer parameters, on linear or logarithmic scales, are proposed together;
-categorical ones, and those that do not appear in every trial, are drawn at random.
+categorical ones, and those that do not appear in every trial, are sampled at random.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class TractableSampler(BaseSampler):
     """An Optuna sampler that proposes parameters by inference and posterior sampling.
 
     Args:
-        seed: seed of the random number generator for all that is drawn.
+        seed: seed of all random numbers.
         options: arguments of ``BlackBoxOptimizer``, such as ``n_initial`` or ``hidden_size``.
     """
 

@@ -1,13 +1,13 @@
-"""The states of a recurrent network at all steps, given the observations of all steps.
+"""Smoothing: the states of a recurrent network at all steps, given all observations.
 
-The filter of ``tractable.infer.filtering`` runs forward with the weights as they are; then what is
-learnt of a state goes back to the one before it, as a message through the step between them:
+The filter of ``tractable.infer.filtering`` runs forward with fixed weights.  Then each smoothed
+state sends a message to the previous state, through the step between them:
 
     d_mu = (mu_smoothed - mu_predicted) / var_predicted
     d_var = (var_smoothed - var_predicted) / var_predicted^2
 
-Exact: one unit, linear where it is, given the weights: then it is the Rauch-Tung-Striebel smoother.
-Approximate: units of a state count as independent; with several of them the gain of
+Exact: one unit that is linear in its state, with known weights (the Rauch-Tung-Striebel smoother).
+Approximate: the units of a state are treated as independent; with several units the gain of
 ``tractable.infer.message_passing`` damps the step.
 """
 
@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from tractable.errors import InvalidInput
 from tractable.gaussian import Gaussian
 from tractable.infer import message_passing
-from tractable.infer.filtering import State, StateMessages, carrying, recurrent_layers, stacked
+from tractable.infer.filtering import State, StateMessages, recurrent_layers, stacked, stateful
 from tractable.infer.message_passing import Observation
 from tractable.learners import TAGI
 
@@ -31,18 +31,18 @@ def smooth(
 ) -> dict[str, list[Gaussian]]:
     """Return the hidden states of all steps given all observations; weights stay unchanged.
 
-    The network is run one step after the other, each from the filtered state before; then what is
-    learnt of a state goes back to the one before it.
+    The network processes one step after the other, each from the previous filtered state; then
+    messages go back from each smoothed state to the previous one.
 
     Args:
         model: a fitted ``TAGI`` model with a recurrent network in one direction.
-        x: inputs, ``[rows, steps, ...]``; a ``Gaussian`` where they are uncertain.
-        y: targets of every step, as the likelihood takes them; NaN (or -100) where missing, under
-            ``likelihoods.PerStep``.
-        input_std: standard deviation of the inputs, where ``x`` is a tensor.
+        x: inputs, ``[rows, steps, ...]``; a ``Gaussian`` for uncertain inputs.
+        y: targets of every step, in the format of the likelihood; with ``likelihoods.PerStep``,
+            NaN (or -100) marks missing ones.
+        input_std: standard deviation of the inputs if ``x`` is a tensor. None: known exactly.
 
     Returns:
-        Of each recurrent layer by name its tensors (h, or h and c), each
+        Tensors of each recurrent layer by name (h, or h and c), each
         ``[steps, layers, rows, units]``.
     """
     model = message_passing.trained(model)
@@ -56,8 +56,8 @@ def smooth(
         )
     if not prior.shape[1]:
         raise InvalidInput(
-            f"inputs need at least one step to smooth, got shape {tuple(prior.shape)}: the second "
-            f"dimension is that of the steps"
+            f"inputs have shape {tuple(prior.shape)}, expected [rows, steps, ...] with at least "
+            f"one step"
         )
     past: list[_Step] = []
     state: State | None = None
@@ -66,12 +66,12 @@ def smooth(
         past.append(_Step.of(model, layers, state, at, targets[:, t : t + 1]))
         state = past[-1].filtered
     assert state is not None
-    found = [state]
+    smoothed = [state]
     for step in reversed(past[1:]):
         state = step.back(state)
-        found.append(state)
-    found.reverse()
-    return {name: [stacked(parts) for parts in zip(*(s[name] for s in found), strict=True)]
+        smoothed.append(state)
+    smoothed.reverse()
+    return {name: [stacked(parts) for parts in zip(*(s[name] for s in smoothed), strict=True)]
             for name in state}  # fmt: skip
 
 
@@ -87,14 +87,14 @@ class _Step:
     ) -> _Step:
         before = None if state is None else _each(state, message_passing.leaf)
         recorded = StateMessages(model.net)
-        with torch.enable_grad(), carrying(layers, before, recorded):
+        with torch.enable_grad(), stateful(layers, before, recorded):
             z = model.propagate(message_passing.leaf(x))
         predicted = {
             name: [stacked(parts) for parts in zip(*nodes, strict=True)]
             for name, nodes in recorded.nodes.items()
         }
         if _missing(y):
-            return cls(before, predicted, _each(predicted, _cut))
+            return cls(before, predicted, _each(predicted, _detached))
         observed = message_passing.observe(
             model.likelihood, model.likelihood.check_targets(y, z.shape), z
         )
@@ -120,11 +120,11 @@ class _Step:
             for smoothed, node in zip(after[name], self.predicted[name], strict=True)
         ]
         starts = [moment for _, node in pairs for moment in (node.loc, node.variance)]
-        messages = [d for smoothed, node in pairs for d in _change(smoothed, node)]
+        messages = [d for smoothed, node in pairs for d in _message(smoothed, node)]
         ends = [part for parts in self.before.values() for part in parts]
         inner = [moment for part in ends for moment in (part.loc, part.variance)]
-        found = torch.autograd.grad(starts, inner, messages, retain_graph=True, allow_unused=True)
-        full = [torch.zeros_like(e) if d is None else d for d, e in zip(found, inner, strict=True)]
+        sent = torch.autograd.grad(starts, inner, messages, retain_graph=True, allow_unused=True)
+        full = [torch.zeros_like(e) if d is None else d for d, e in zip(sent, inner, strict=True)]
         variance = _rows_first([node.variance.detach() for _, node in pairs])
         observed = Observation(_rows_first(messages[::2]), _rows_first(messages[1::2]), variance)
         results = iter(
@@ -143,7 +143,7 @@ def _conditioned(part: Gaussian, d_mu: Tensor, d_var: Tensor, observed: Observat
     return Gaussian.wrap(after.loc.transpose(0, 1), after.variance.transpose(0, 1))
 
 
-def _change(after: Gaussian, before: Gaussian) -> tuple[Tensor, Tensor]:
+def _message(after: Gaussian, before: Gaussian) -> tuple[Tensor, Tensor]:
     """Return the message that changes ``before`` to ``after``; zero without variance."""
     variance = before.variance.detach()
     known = variance > 0
@@ -158,13 +158,13 @@ def _rows_first(parts: list[Tensor]) -> Tensor:
 
 
 def _missing(y: Tensor) -> bool:
-    gone = y.isnan() if y.is_floating_point() else y == -100
-    return bool(gone.all())
+    missing = y.isnan() if y.is_floating_point() else y == -100
+    return bool(missing.all())
 
 
 def _each(state: State, function: Any) -> State:
     return {name: [function(part) for part in parts] for name, parts in state.items()}
 
 
-def _cut(x: Gaussian) -> Gaussian:
+def _detached(x: Gaussian) -> Gaussian:
     return Gaussian.wrap(x.loc.detach(), x.variance.detach())

@@ -87,30 +87,33 @@ def states(
     called[INPUT] = [root]
     inner = {name: _single(name, called[name]) for name in names}
     targets = likelihood.check_targets(model.checks.format.targets(y), outputs.shape)
-    seen = message_passing.observe(likelihood, targets, outputs)
+    observation = message_passing.observe(likelihood, targets, outputs)
     messages = iter(
-        message_passing.send(outputs, seen, [part for all_ in inner.values() for part in all_])
+        message_passing.send(
+            outputs, observation, [part for all_ in inner.values() for part in all_]
+        )
     )
-    found = {
-        name: [message_passing.posterior(part, *next(messages), seen) for part in parts]
+    posteriors = {
+        name: [message_passing.posterior(part, *next(messages), observation) for part in parts]
         for name, parts in inner.items()
     }
-    return smoothed | {name: _together(name in recurrent, parts) for name, parts in found.items()}
+    return smoothed | {
+        name: _stacked_steps(parts) if name in recurrent else parts[0]
+        for name, parts in posteriors.items()
+    }
 
 
 def _is_recurrent(net: torch.nn.Module, name: str) -> bool:
     return name != INPUT and isinstance(net.get_submodule(name), torch.nn.RNNBase)
 
 
-def _together(steps: bool, parts: list[Gaussian]) -> Gaussian:
-    if not steps:
-        return parts[0]
+def _stacked_steps(parts: list[Gaussian]) -> Gaussian:
     loc = torch.stack([part.loc for part in parts], 1)
     return Gaussian.wrap(loc, torch.stack([part.variance for part in parts], 1))
 
 
 def _every_step(states: Gaussian) -> Gaussian:
-    """Of ``[steps, layers, rows, units]`` the last layer, rows first."""
+    """Return the last layer of ``[steps, layers, rows, units]``, rows first."""
     return Gaussian.wrap(states.loc[:, -1].transpose(0, 1), states.variance[:, -1].transpose(0, 1))
 
 
@@ -125,29 +128,30 @@ def _check_names(model: TAGI, names: list[str]) -> None:
 @contextmanager
 def _captured(net: torch.nn.Module, names: list[str]) -> Iterator[dict[str, list[Any]]]:
     """Record the outputs of named submodules, one for each call inside the block."""
-    seen: dict[str, list[Any]] = {name: [] for name in names}
+    outputs: dict[str, list[Any]] = {name: [] for name in names}
     with ExitStack() as stack:
-        apart = any(_is_recurrent(net, name) for name in names)
-        steps = stack.enter_context(unroll_recurrent()) if apart else []
+        unrolled = any(_is_recurrent(net, name) for name in names)
+        steps = stack.enter_context(unroll_recurrent()) if unrolled else []
 
         def capture(calls: list[Any], module: torch.nn.Module, _args: Any, output: Any) -> None:
-            one_way = isinstance(module, torch.nn.RNNBase) and not module.bidirectional
-            calls.append([state[0] for state in steps[-1]] if one_way else output)
+            by_step = isinstance(module, torch.nn.RNNBase) and not module.bidirectional
+            calls.append([state[0] for state in steps[-1]] if by_step else output)
 
         for name in names:
             if name != INPUT:
-                hook = partial(capture, seen[name])
+                hook = partial(capture, outputs[name])
                 stack.callback(net.get_submodule(name).register_forward_hook(hook).remove)
-        yield seen
+        yield outputs
 
 
 def _single(name: str, calls: list[Any]) -> list[Gaussian]:
     """Return the Gaussian output of a module, or those of every step."""
     if len(calls) != 1:
         raise ValueError(
-            f"the network calls {name!r} {len(calls)} times: its state is not one Gaussian"
+            f"the network calls {name!r} {len(calls)} times, expected once: its state is not one "
+            f"Gaussian"
         )
-    found = calls[0] if isinstance(calls[0], list) else [calls[0]]
-    if not all(isinstance(part, Gaussian) for part in found):
-        raise TypeError(f"{name!r} returns {type(calls[0]).__name__}, not one Gaussian tensor")
-    return found
+    states = calls[0] if isinstance(calls[0], list) else [calls[0]]
+    if not all(isinstance(state, Gaussian) for state in states):
+        raise TypeError(f"{name!r} returns {type(calls[0]).__name__}, expected one Gaussian tensor")
+    return states
