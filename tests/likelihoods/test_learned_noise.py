@@ -104,7 +104,7 @@ def test_correlated_noise():
     torch.testing.assert_close(online.covariance, truth, rtol=0.2, atol=0.05)
 
 
-def test_each_component_has_a_noise_of_its_own():
+def test_each_component_has_separate_noise():
     torch.manual_seed(2)
     first = torch.rand(ROWS, 1) < 0.4
     y = torch.where(first, -2 + 0.1 * torch.randn(ROWS, 1), 2 + 0.5 * torch.randn(ROWS, 1)).to(D)

@@ -103,7 +103,7 @@ def half_missing(seed):
 
 
 @pytest.mark.parametrize("scale", [0.01, 1.0, 100.0])
-def test_a_row_of_which_half_is_missing_says_what_was_observed(scale):
+def test_a_half_missing_row_sends_messages_of_observed_targets(scale):
     """As a part of others, an incomplete likelihood gives the messages that it gives alone."""
     for seed in range(5):
         y, mean, variance = half_missing(seed)

@@ -83,7 +83,7 @@ def test_steps_are_rows_of_the_part(given: Any) -> None:
 
 
 @pytest.mark.parametrize("given", EVERY, ids=lambda g: f"{type(g[0]).__name__}-{g[1]}")
-def test_a_missing_step_says_nothing(given: Any) -> None:
+def test_a_missing_step_sends_no_message(given: Any) -> None:
     steps, y, mean, variance = case(*given)
     gone = y.clone()
     gone[1, 1:] = torch.nan if y.is_floating_point() else -100

@@ -92,7 +92,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_an_error_says_what_is_wrong(name: str) -> None:
+def test_an_error_message_names_the_cause(name: str) -> None:
     make, kind, words = REFUSED[name]
     with pytest.raises(kind, match=words):
         make()

@@ -253,7 +253,7 @@ def test_any_distribution_with_two_outputs():
         assert float(got) == pytest.approx(float(truth), abs=tolerance)
 
 
-def test_parts_side_by_side_add_up_and_the_missing_say_nothing():
+def test_log_evidence_is_summed_over_parts_and_observed_targets():
     joint = Joint(Poisson(), Laplace(0.5), Normal(0.2))
     mean = torch.randn(3, 3, dtype=D, generator=torch.Generator().manual_seed(3))
     variance = torch.full_like(mean, 0.3)

@@ -70,7 +70,7 @@ def test_distribution_functions_are_scipys():
 
 
 @pytest.mark.parametrize("likelihood", NUMBERS.values(), ids=NUMBERS.keys())
-def test_everything_that_is_said_of_a_prediction_holds_for_its_draws(likelihood):
+def test_statistics_of_a_prediction_agree_with_its_samples(likelihood):
     p = likelihood.predictive(MEAN, VARIANCE)
     drawn = p.sample(8_000, torch.Generator().manual_seed(0))
     error = 5 * (p.variance / len(drawn)).sqrt()
@@ -222,7 +222,7 @@ def test_pooled_counts_are_counts():
     assert p.mode.flatten().tolist() == p.mode.flatten().round().tolist()
 
 
-def test_a_mixture_density_network_has_its_greatest_peak():
+def test_the_mode_of_a_mixture_density_network_is_its_highest_peak():
     z = torch.tensor([[1.0, 0.0, -2.0, 3.0], [-1.0, 0.0, -2.0, 3.0]], dtype=D)
     p = Mixture(Normal(0.4), 2).predictive(z, torch.full_like(z, 1e-4))
     torch.testing.assert_close(p.mode, torch.tensor([[-2.0], [3.0]], dtype=D), rtol=0, atol=1e-3)

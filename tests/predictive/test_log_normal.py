@@ -106,7 +106,7 @@ def test_a_shift_moves_all_but_the_spread():
     assert torch.allclose(moved.cdf(y - 0.7), got.cdf(y))
 
 
-def test_doubt_off_the_data_widens_and_leaves_the_mean():
+def test_extra_variance_off_the_data_widens_and_keeps_the_mean():
     got = several().squeezed()
     wide = got.with_extra_variance(torch.tensor([0.0, 1.0, 50.0], dtype=D))
     assert torch.allclose(wide.mean, got.mean)
@@ -115,7 +115,7 @@ def test_doubt_off_the_data_widens_and_leaves_the_mean():
     assert torch.allclose(wide.variance[0], got.variance[0])
 
 
-def test_nothing_overflows_far_from_all_data_and_nothing_is_below_zero():
+def test_far_from_the_data_values_are_finite_and_not_negative():
     far = LogNormalPredictive(single(mean=0.0, within=1e5).logarithm, LogScale(0.1, 5.0))
     assert 1e2 < float(far.std) < 1e5
     assert math.isfinite(float(far.interval()[1]))

@@ -62,7 +62,7 @@ def test_density_is_the_mean_of_the_densities(skewed):
     assert torch.isfinite(far).all()
 
 
-def test_rows_of_several_outputs_are_judged_together():
+def test_outputs_of_a_row_are_scored_jointly():
     draws = torch.zeros(4, 3, 2)
     p = NormalMixturePredictive(draws, draws, torch.ones_like(draws))
     assert p.log_prob(torch.zeros(3, 2)).shape == (3,)

@@ -106,7 +106,7 @@ def test_the_parts_sum_to_the_entropy_and_are_not_negative(likelihood, width):
 
 
 @each
-def test_outputs_that_are_known_leave_nothing_to_learn(likelihood, width):
+def test_known_outputs_have_no_epistemic_uncertainty(likelihood, width):
     mean, variance = outputs(width, spread=0)
     p = likelihood.predictive(mean, variance)
     torch.testing.assert_close(p.aleatoric, entropy(p.probs), rtol=1e-9, atol=1e-12)
@@ -171,7 +171,7 @@ def test_softmax_draws_are_always_the_same_and_of_no_consequence():
     assert torch.equal(state, torch.random.get_rng_state())
 
 
-def test_nothing_is_computed_before_it_is_asked_for():
+def test_statistics_are_computed_on_demand():
     asked = []
 
     def expected():
@@ -191,7 +191,7 @@ def test_nothing_is_computed_before_it_is_asked_for():
 # --- mixtures ----------------------------------------------------------------------------------
 
 
-def test_probabilities_alone_know_nothing_of_the_weights():
+def test_probabilities_alone_have_no_epistemic_uncertainty():
     p = CategoricalPredictive(torch.tensor([[0.5, 0.5], [1.0, 0.0]]))
     assert p.aleatoric.tolist() == pytest.approx([LN2, 0])
     assert p.epistemic.tolist() == [0, 0]
@@ -267,7 +267,7 @@ def net_of(likelihood):
 @pytest.mark.filterwarnings("ignore:There is a performance drop")  # log_ndtr of many members
 @pytest.mark.parametrize("learner", LEARNERS)
 @pytest.mark.parametrize("likelihood", [Bernoulli(), Categorical(2), Softmax(2)], ids=repr)
-def test_every_learner_says_what_it_does_not_know(learner, likelihood):
+def test_entropy_of_every_learner_is_epistemic_plus_aleatoric(learner, likelihood):
     x, y = moons()
     model = LEARNERS[learner](net_of(likelihood), likelihood)
     model.fit(x, y, epochs=3)
@@ -309,7 +309,7 @@ def test_every_kind_is_kept_whole_by_pickle_and_widened_by_double(predictive):
     assert torch.equal(predictive.squeezed().aleatoric, predictive.aleatoric)
 
 
-def test_what_a_kind_does_not_have_it_says():
+def test_unsupported_members_raise_an_error():
     normal = NormalPredictive(torch.zeros(3), torch.ones(3), torch.ones(3))
     with pytest.raises(TypeError, match="NormalPredictive has no classes"):
         _ = normal.entropy

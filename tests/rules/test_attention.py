@@ -37,7 +37,7 @@ MASKS: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("name", "options"), MASKS, ids=[m[0] for m in MASKS])
-def test_without_variance_it_is_torchs_attention(name: str, options: dict[str, Any]) -> None:
+def test_without_variance_it_equals_attention_of_torch(name: str, options: dict[str, Any]) -> None:
     heads = 2 if name == "grouped" else 1
     q, k, v = (
         normal(torch.zeros(2, n, 3, 4, dtype=torch.float64), generator(i)).requires_grad_()
@@ -190,7 +190,7 @@ def test_later_tokens_do_not_reach_earlier_ones() -> None:
 
 
 @pytest.mark.parametrize("wanted", [True, False])
-def test_multihead_attention_is_torchs(wanted: bool) -> None:
+def test_multihead_attention_equals_that_of_torch(wanted: bool) -> None:
     torch.manual_seed(0)
     layer = nn.MultiheadAttention(4, 2, batch_first=True, add_bias_kv=True).double().eval()
     x = normal(torch.zeros(2, 3, 4, dtype=torch.float64), generator("x"))

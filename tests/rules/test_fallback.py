@@ -83,7 +83,7 @@ def test_all_distances() -> None:
 
 
 @pytest.mark.parametrize("tracked", [True, False])
-def test_instance_norm_is_torchs(tracked: bool) -> None:
+def test_instance_norm_equals_that_of_torch(tracked: bool) -> None:
     layers = [nn.InstanceNorm2d(2, affine=True, track_running_stats=tracked).double() for _ in "ab"]
     x = normal(torch.zeros(3, 2, 4, 4, dtype=torch.float64), generator("instance"))
     for training in (True, False):

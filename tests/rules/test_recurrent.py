@@ -39,7 +39,7 @@ def flat(out: Any) -> list[Any]:
 
 
 @each_layer
-def test_without_variance_it_is_torchs(make: Any) -> None:
+def test_without_variance_it_equals_the_layer_of_torch(make: Any) -> None:
     layer, x, weights = prepared(make)
     leaves = {n: w.requires_grad_() for n, w in weights.items()}
     wanted = flat(torch.func.functional_call(layer, leaves, (x,)))
@@ -159,7 +159,7 @@ def test_packed_sequences_are_torchs(kind: Any, ordered: bool) -> None:
 
 
 @pytest.mark.parametrize("first", [True, False], ids=["rows first", "steps first"])
-def test_a_network_that_packs_and_pads_is_torchs(first: bool) -> None:
+def test_a_network_that_packs_and_pads_equals_torch(first: bool) -> None:
     """Uncertain states are packed, read and padded again; padding gets no message."""
     torch.manual_seed(0)
     before, layer = nn.Linear(2, 3).double(), nn.LSTM(3, 4, batch_first=first).double()
@@ -189,7 +189,7 @@ def test_a_network_that_packs_and_pads_is_torchs(first: bool) -> None:
     torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
 
 
-def test_padding_of_a_packed_sequence_changes_nothing() -> None:
+def test_padding_of_a_packed_sequence_has_no_effect() -> None:
     """Each row by itself has the moments that it has among longer ones."""
     torch.manual_seed(0)
     layer = nn.GRU(3, 4, bidirectional=True).double()

@@ -304,7 +304,7 @@ def test_residual_and_dense_blocks(join):
 # --- what it costs, and where it ends --------------------------------------------------------
 
 
-def test_nothing_is_computed_where_nothing_is_averaged(monkeypatch):
+def test_no_shared_variance_is_computed_without_averaging(monkeypatch):
     asked = []
     monkeypatch.setattr(at, "pooled", lambda *args: asked.append(args))
     net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten())

@@ -108,7 +108,7 @@ def test_trf_10_scores_of_patches_and_of_channels() -> None:
         assert counter.get_total_flops() == 2 * wanted
 
 
-def test_trf_12_a_layer_by_hand_is_torchs() -> None:
+def test_trf_12_a_layer_written_by_hand_equals_that_of_torch() -> None:
     torch.manual_seed(0)
     layer = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True).double()
     x = normal(torch.zeros(2, 3, 4, dtype=D), generator("x"))
