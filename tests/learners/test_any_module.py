@@ -124,7 +124,7 @@ SEVERAL = {
 
 
 @pytest.mark.parametrize("key", SEVERAL)
-def test_of_several_tensors_the_user_says_which(learner, key):
+def test_the_user_selects_one_of_several_output_tensors(learner, key):
     x, y = rows()
     with pytest.raises(TypeError, match=r"tr\.Output\(net, "):
         learner(Heads(SEVERAL[key]), tr.likelihoods.Normal(0.5)).update(x, y)
@@ -270,7 +270,7 @@ def test_rows_may_need_each_other(name):
         model.fit(x[:7], y[:7])
 
 
-def test_a_learner_that_goes_row_by_row_says_so():
+def test_row_by_row_methods_reject_networks_that_mix_rows():
     with pytest.raises(tr.errors.InvalidInput, match="runs the network on single rows"):
         tr.Laplace(Rolled(2, 1), tr.likelihoods.Normal(0.5)).update(*rows())
 

@@ -30,7 +30,7 @@ def kinds(found):
     return {function.name: function.kind for function in found.functions}
 
 
-def test_functions_are_counted_and_told_apart():
+def test_functions_are_counted_by_kind_of_rule():
     net = nn.Sequential(
         nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 4, 3), nn.ReLU(),
         nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 1),
@@ -66,7 +66,7 @@ def test_all_missing_rules_are_found_at_once():
         tr.TAGI(Odd(), tr.likelihoods.Normal(0.5)).update(x, torch.zeros(5, 3))
 
 
-def test_parameters_that_hear_nothing_are_named():
+def test_parameters_without_messages_are_named():
     class Cut(nn.Module):
         def __init__(self):
             super().__init__()

@@ -73,7 +73,7 @@ def test_moving_to_a_device_keeps_the_state(name):
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_description_says_whether_and_on_what_it_was_fitted(name):
+def test_the_representation_states_whether_it_was_fitted(name):
     model, X, y = fitted(name)
     assert repr(model).startswith(f"{name}(Sequential with 17 parameters, Normal(")
     assert repr(model).endswith("fitted to 30 rows, 2 epochs)")

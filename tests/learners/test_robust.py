@@ -295,7 +295,7 @@ def test_a_target_beyond_all_numbers_is_refused_by_both_engines(engine, robust):
 # --- the gate ------------------------------------------------------------------------------------
 
 
-def test_a_batch_without_surprises_is_clean():
+def test_a_batch_without_outliers_is_clean():
     one = torch.ones(4, 1)
     verdict = OutlierGate(1).weigh(
         one * torch.tensor([[0.5], [1.0], [-2.0], [3.4]]), 0 * one, one.double()
@@ -306,7 +306,7 @@ def test_a_batch_without_surprises_is_clean():
     assert not wild.all_trusted
 
 
-def test_arrays_of_a_gate_are_its_memory_and_a_copy_has_its_own():
+def test_arrays_share_memory_with_the_gate_but_not_with_its_copy():
     gate = OutlierGate(2)
     gate.arrays[0][1] = 5.0
     twin = copy.deepcopy(gate)
@@ -336,7 +336,7 @@ def test_the_gate_believes_the_usual_and_opens_for_what_repeats():
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_surprises_are_counted_and_told(fitted, engine, tmp_path):
+def test_outliers_are_counted_and_reported(fitted, engine, tmp_path):
     model = learnt(fitted, engine, None, 2)
     before = model.outliers.count
     model.update([[0.3, 0.1], [0.5, 0.5]], [[50.0], [0.9]])
@@ -358,7 +358,7 @@ def test_surprises_are_counted_and_told(fitted, engine, tmp_path):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_refused_batch_leaves_the_gate_as_it_was(fitted, engine):
+def test_a_rejected_batch_does_not_change_the_gate(fitted, engine):
     model = learnt(fitted, engine, None, 2)
     before, level = model.outliers, model.state.gate.level.clone()
     with pytest.raises(NonFiniteUpdate):
@@ -367,7 +367,7 @@ def test_a_refused_batch_leaves_the_gate_as_it_was(fitted, engine):
     assert torch.equal(model.state.gate.level, level)
 
 
-def test_a_known_noise_has_a_gate_where_outliers_are_said_to_come(tmp_path):
+def test_known_noise_has_a_gate_with_outliers_enabled(tmp_path):
     likelihood = tr.likelihoods.Normal(NOISE, outliers=True)
     model = tr.TAGI(dense(2), likelihood, gain=1.0).fit(*data(1000), epochs=3, batch_size=10)
     held, count = rmse(model), model.outliers.count

@@ -202,7 +202,7 @@ def test_what_does_not_fit_is_refused(make):
     assert all(torch.equal(before[name], after[name]) for name in before)
 
 
-def test_what_needs_one_input_says_so():
+def test_functions_for_one_input_reject_several():
     x, y = rows()
     model = tr.TAGI(Joined(*layers()), tr.likelihoods.Normal(0.5)).fit(both(x), y, epochs=1)
     checked = model.checks.data(both(x), y)

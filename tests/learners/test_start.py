@@ -107,7 +107,7 @@ def test_means_and_variances_have_the_sizes_that_are_stated() -> None:
     assert model.posterior.prior_variance["weight"] == pytest.approx(0.03 * 2 / 50)  # to forget to
 
 
-def test_a_gain_alone_means_what_it_meant() -> None:
+def test_gain_alone_implies_a_variance_ratio_of_one() -> None:
     model = tr.TAGI(chain(9), Normal(0.1), gain=0.5)
     assert model.method.config()["prior_variance_ratio"] == 1.0
 
@@ -125,7 +125,7 @@ def normalised(width: int) -> nn.Sequential:
     )  # fmt: skip
 
 
-def test_large_matrices_have_more_doubt_where_steps_are_even() -> None:
+def test_large_matrices_have_more_variance_if_scaled_by_size() -> None:
     model = tr.TAGI(
         normalised(1000), Normal(0.1), gain=2.0, prior_variance_ratio=0.1, scale_by_layer_size=True
     )
@@ -175,7 +175,7 @@ def test_scaling_by_layer_size_is_usual_for_classes_with_normalisation_and_stay_
     assert again.posterior.prior_variance == usual.posterior.prior_variance
 
 
-def test_deeper_networks_start_with_larger_means_and_less_doubt() -> None:
+def test_deeper_networks_start_with_larger_means_and_less_variance() -> None:
     starts = [default_prior_scale(NetworkStructure(depth), numbers=False)
               for depth in (3, 5, 8, 12, 21)]  # fmt: skip
     gains = [start.gain for start in starts]
@@ -324,7 +324,7 @@ def test_a_deep_normalised_chain_learns_classes_by_default() -> None:
 # --- from the network's own weights -----------------------------------------------------------
 
 
-def test_weights_are_kept_as_means_and_the_head_begins_anew() -> None:
+def test_weights_are_kept_as_means_and_the_head_is_reinitialized() -> None:
     net = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 4))
     model = tr.TAGI(net, Categorical(5), init="net", reinit=["3"])
     assert torch.equal(model.posterior["0.weight"].loc, net[0].weight.detach())

@@ -95,7 +95,7 @@ def test_dead_units_come_back_with_a_memory(sigma):
     assert error(models[1], 0.0) > 0.5
 
 
-def test_means_that_nothing_is_known_of_go_back_to_where_they_began():
+def test_means_without_information_return_to_their_initial_values():
     """A weight of an input that is always 0 is never told anything."""
     layer = nn.Linear(2, 1, bias=False)
     model = tr.TAGI(layer, tr.likelihoods.Normal(1.0), seed=3)
@@ -152,7 +152,7 @@ def test_a_memory_is_a_number_of_rows(memory):
 
 
 @pytest.mark.parametrize("kind", [tr.Backprop, tr.BayesByBackprop])
-def test_methods_without_a_memory_say_so(kind):
+def test_methods_without_memory_rows_raise_an_error(kind):
     model = kind(nn.Linear(1, 1), tr.likelihoods.Normal(0.1))
     before = model.posterior.loc.clone()
     with pytest.raises(TypeError, match="no memory"):

@@ -267,7 +267,7 @@ def test_a_predicted_noise_stays_and_the_mean_has_the_extra_variance():
     ("likelihood", "outputs"),
     [(tr.likelihoods.Categorical(3, link="probit"), 2), (tr.likelihoods.Softmax(3), 3)],
 )
-def test_labels_are_doubted_away_from_the_data(learner, likelihood, outputs, tmp_path):
+def test_label_probabilities_become_more_even_off_the_data(learner, likelihood, outputs, tmp_path):
     x = torch.randn(200, 2, generator=torch.Generator().manual_seed(0))
     y = (x[:, 0] > 0).long() + (x[:, 1] > 0.5).long()
     net = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, outputs))

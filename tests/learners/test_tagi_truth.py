@@ -66,7 +66,7 @@ def test_a_batch_of_alike_observations_moves_the_mean_as_their_joint_posterior()
     assert (model.posterior.variance < prior).all()
 
 
-def test_one_weight_seen_by_a_batch_of_alike_inputs():
+def test_one_weight_and_a_batch_of_equal_inputs():
     net = nn.Linear(1, 1, bias=False)
     model = tr.TAGI(net, tr.likelihoods.Normal(1e-6), gain=1.0, dtype=D)
     model.update(torch.full((8, 1), 2.0, dtype=D), torch.full((8,), 3.0, dtype=D))
