@@ -17,7 +17,7 @@ from tractable.cli.commands import studies
 
 DOCS, ROOT = pages.DOCS, pages.DOCS.parent
 MADE_BY_AN_EXAMPLE = {"three_learners.png": "examples/three_learners.py"}
-NOT_IN_THE_REFERENCE = {"native", "config"}  # api/index.md says why
+NOT_IN_THE_REFERENCE = {"native", "versions"}  # api/index.md says why
 
 
 def name(page: Path) -> str:
