@@ -71,7 +71,7 @@ def test_an_online_update_moves_them_by_the_momentum():
 def test_what_is_learnt_does_not_depend_on_them(monkeypatch):
     x, y = rows()
     one = model().fit(x, y, epochs=3, batch_size=20)
-    monkeypatch.setattr(batch_norm, "_AT_ONCE", 50)
+    monkeypatch.setattr(batch_norm, "_BATCH_SIZE", 50)
     other = model().fit(x, y, epochs=3, batch_size=20)
     assert torch.equal(one.posterior.loc, other.posterior.loc)
     assert not torch.equal(

@@ -1,9 +1,10 @@
 """The curvature of a log-likelihood around some weights, and the Gaussian that a prior makes of it.
 
-Near the weights w* the network is taken as linear, ``f(x) + J(x) (w - w*)``.  Then the curvature
-H, the generalised Gauss-Newton matrix, sums ``J' L J`` over the rows, with L the second derivative
-of ``-log p(y|f)`` in f; and with a Normal prior of precision delta the posterior is a Gaussian of
-precision ``H + delta``.  What depends on delta is had from the eigenvalues h of H.
+The network is linearized at the weights w*, ``f(x) + J(x) (w - w*)``.  Then the curvature H, the
+generalized Gauss-Newton matrix, is the sum of ``J' L J`` over the rows, where L is the second
+derivative of ``-log p(y|f)`` in f.  With a Normal prior of precision delta, the posterior is a
+Gaussian of precision ``H + delta``.  Quantities that depend on delta follow from the eigenvalues h
+of H.
 
 Source: MacKay, "A practical Bayesian framework for backpropagation networks" (1992); Ritter, Botev
 & Barber, "A scalable Laplace approximation for neural networks" (2018); Immer, Korzepa & Bauer,
@@ -28,7 +29,7 @@ from tractable.training.data import ArrayData
 from tractable.training.inputs import Inputs
 
 BOUNDS = (1e-6, 1e8)
-"""Of a prior precision that is tuned."""
+"""Bounds of a prior precision that is optimized."""
 _STEPS = 100
 
 
@@ -99,12 +100,12 @@ class CurvatureMatrix:
     def best_delta(self, weights: Tensor, slope: Tensor | None = None) -> float:
         """Return the prior precision of maximal evidence: ``delta |w|^2 = sum of h / (h + delta)``.
 
-        Found by repeating that equation, half a step in logarithms at a time, lest it swings.
+        The equation is iterated with half a step in logarithms at a time, to avoid oscillation.
 
         Args:
-            weights: w, where the curvature was taken.
-            slope: the gradient there of the negative log-likelihood, for the evidence at the mode
-                that each delta leads to, rather than at w.
+            weights: the weights w at which the curvature was computed.
+            slope: gradient of the negative log-likelihood at w, for the evidence at the mode for
+                each delta. None: the evidence at w.
 
         Source: MacKay, "Bayesian interpolation" (1992), section 4.
         """
@@ -145,7 +146,7 @@ def gauss_newton(
         like: a matrix or diagonal of the requested shape.
         rows_at_once: number of rows of a batch of inputs that fit in memory.
 
-    Exact: but for the rows where the likelihood is not log-concave (``Likelihood.curvature``).
+    Exact: except for rows at which the likelihood is not log-concave (``Likelihood.curvature``).
     """
     matrix, slope, total = torch.zeros_like(like), like.new_zeros(len(like)), 0.0
     batches = (ArrayData(x, y, rows_at_once(x)).epoch(None) for x, y in pairs)

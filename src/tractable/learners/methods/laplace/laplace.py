@@ -47,7 +47,7 @@ class LaplaceState(GradientState):
     """The MAP estimate of the weights, and the Gaussian around it."""
 
     curvature: CurvatureMatrix = field(init=False)
-    """H, of the rows learnt."""
+    """Curvature H of the training rows."""
     delta: float = 1.0
     """Precision of the prior."""
 
@@ -148,12 +148,12 @@ class LaplaceMethod(PostHoc[LaplaceState]):
             self.move(state, found.slope + state.delta * w)
             try:
                 found = self.survey(state, source)
-            except NonFiniteGradient:  # so far that the likelihood overflows
+            except NonFiniteGradient:  # the step is so long that the likelihood overflows
                 after = -math.inf
             else:
                 squares = self.weights(state).square().sum() - w.square().sum()
                 after = found.log_likelihood - 0.5 * state.delta * float(squares)
-            if after < before.log_likelihood:  # downhill: take it back
+            if after < before.log_likelihood:  # the objective decreased: revert the step
                 found = before
                 state.vectors[0].detach()[-self.size :].copy_(w)
         state.curvature = found.curvature
@@ -257,21 +257,22 @@ class Laplace(Learner):
     """A learner of MAP weights by gradients, with a Gaussian posterior around them afterwards.
 
     Args:
-        net: any module that ``torch.func.vmap`` takes.
-        likelihood: how observations depend on the network's outputs.
+        net: any module that ``torch.func.vmap`` supports.
+        likelihood: observation model.
         structure: ``"diagonal"``, all weights are Gaussian and independent (better on held-out rows
             of UCI sets); or ``"last_layer"``, its weights in full, the others certain.
-        prior_precision: precision of the Normal prior; ``None`` for 1 while the mode is learnt, and
-            at the end of a fit that of greatest evidence (for the weights that are Gaussian).
+        prior_precision: precision of the Normal prior; ``None`` for 1 during training, and
+            for that of maximal evidence (for the Gaussian weights) at the end of a fit.
         refine: Newton steps that the last layer makes at the end of a fit, to reach its mode.
         init: how the weights start, as for ``Backprop``.
-        lr: learning rate; ``optimizer`` and ``schedule`` say how it is used, as for ``Backprop``.
-        device: where to compute.
-        dtype: ``torch.float32`` or ``torch.float64``.
-        seed: seed of the random number generator.
+        lr: learning rate; ``optimizer`` and ``schedule`` are those of ``Backprop``.
+        device: device of the computation. Default: CPU.
+        dtype: ``torch.float32`` or ``torch.float64``. Default: torch's default dtype.
+        seed: seed of the random generator.
 
-    ``fit`` makes the Gaussian of its rows after its last epoch, whose record has ``log_evidence``;
-    before any data it is the prior's, around the first weights.  ``update`` adds.
+    ``fit`` computes the Gaussian from its rows after the last epoch, whose record has
+    ``log_evidence``.  Before any data the Gaussian is the prior around the initial weights.
+    ``update`` adds the curvature of its rows.
     Exact: everything, for a network linear in its Gaussian weights, Normal noise, ``refine=1``.
     Approximate: a linearized network, a quadratic log-likelihood, and the given structure.  Outputs
     of a row are predicted as independent, without their covariance: together with the

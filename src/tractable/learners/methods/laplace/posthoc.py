@@ -1,4 +1,4 @@
-"""Methods that learn one set of weights as ``Backprop`` does, and then something around it."""
+"""Base class of methods that train a point estimate and then compute a posterior around it."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class PostHoc(Method[P]):
     """Base class of methods that train weights like ``Backprop`` and add a posterior afterwards.
 
     Args:
-        mode: learns the weights; the state is one of its states, with more fields.
+        mode: method that trains the weights; its state is extended by further fields.
 
-    ``outputs`` must take ``spread=False``, for those of the weights alone: see ``at_mode``.
+    ``outputs`` must accept ``spread=False``, for outputs without variance; see ``at_mode``.
     """
 
     def __init__(self, mode: BackpropMethod, options: Any) -> None:

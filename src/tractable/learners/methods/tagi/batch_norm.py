@@ -1,11 +1,11 @@
-"""Running statistics of batch normalisation, as they are at the weights that were learnt.
+"""Running statistics of batch normalization, recomputed at the current weights after an epoch.
 
-While a network learns, its running statistics are an average over the last ten batches or so, each
-at the weights of its time.  Where a rate of learning goes to zero, the weights stand still in the
-end and nothing is wrong with that.  TAGI's go on moving, and a mean that is a twentieth of a
-deviation off, layer after layer, is enough to spoil every prediction.  So after an epoch the
-statistics are computed again, in large batches of the most recent rows.  What is learnt does not
-depend on them, except from batches of one row, which are normalised by them.
+During training, running statistics are averages over about the last ten batches, each with the
+weights of its time.  With a learning rate that goes to zero, the weights hardly change at the end,
+and these averages are accurate.  The weights of TAGI continue to change, and an error of 0.05
+standard deviations in the mean of each layer is enough to make predictions useless.  After an
+epoch the statistics are therefore recomputed, from large batches of the most recent rows.  Training
+does not depend on them, except for batches of one row, which are normalized by them.
 
 Source: Wu & Johnson, "Rethinking 'Batch' in BatchNorm" (2021), section 3.
 """
@@ -25,13 +25,13 @@ from tractable.learners.network.functional import Network
 from tractable.training.inputs import Inputs, tensors_of
 
 _LAYERS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
-_ROWS = 4096  # that the statistics are made of
-_NUMBERS = 1 << 24  # that these may be, so that large images do not fill the memory
-_AT_ONCE = 512  # rows
+_ROWS = 4096  # minimum number of rows that the statistics are computed from
+_NUMBERS = 1 << 24  # maximum number of their entries, so that large images do not fill the memory
+_BATCH_SIZE = 512
 
 
 class RecentBatches:
-    """The most recent rows of an epoch, as many as running statistics need.
+    """The most recent rows of an epoch, from which running statistics are computed.
 
     >>> recent = RecentBatches()
     >>> for _ in range(3):
@@ -64,7 +64,7 @@ class RecentBatches:
         if len(parts) < len(kept) or len({x.shape[1:] for x in parts}) > 1:
             return kept
         joined = torch.cat(parts)
-        return list(joined.tensor_split(-(-len(joined) // _AT_ONCE)))
+        return list(joined.tensor_split(-(-len(joined) // _BATCH_SIZE)))
 
 
 def batch_norm_layers(network: Network) -> dict[str, nn.Module]:
@@ -86,9 +86,9 @@ def refreshed_batch_norm(
 
     Args:
         network: the network.
-        buffers: its buffers, which are not changed.
-        recent: rows.
-        run: runs the network on rows as in training, and changes the buffers that it is given.
+        buffers: its buffers; they are not changed.
+        recent: rows to compute the statistics from.
+        run: runs the network on rows as in training, and changes the given buffers.
     """
     layers = batch_norm_layers(network)
     fresh = {name: buffer.clone() for name, buffer in buffers.items()}

@@ -1,7 +1,7 @@
-"""How the summed messages of a batch change the parameters.
+"""Batch rules: the change of the parameters by the summed messages of a batch.
 
-``damped`` (the default).  Summing the messages of B correlated observations overshoots: each
-answers the whole residual.  The damped rule looks at the step as a whole, along its own
+``damped`` (the default).  The sum of the messages of B correlated observations overshoots, because
+each message corrects the whole residual.  The damped rule scales the step as a whole, along its own
 direction.  With messages ``d_i`` to the outputs, ``g = sum of messages to a weight`` and
 ``v`` its variance,
 
@@ -17,15 +17,16 @@ Exact: one observed value (then alpha = 1, and this is the published update); B 
 observations move the mean as their joint posterior does.  For uncorrelated observations
 alpha = 1.  The variance is positive by construction.
 
-``limited`` steps.  A step is ``alpha sqrt(sum_w v g^2)`` prior standard deviations long, for one
-value that lies e off about ``|e| / sqrt(S)``: along one direction, where a network of several
-layers is far from linear.  With
+``limited`` steps.  A step has the length ``alpha sqrt(sum_w v g^2)`` in prior standard deviations,
+about ``|e| / sqrt(S)`` for one value with error e.  Over a long step along one direction, a network
+of several layers is far from linear.  With
 
     n_eff = (sum d^2)^2 / sum d^4           values that share a large error: 1 for one outlier
     L^2   = 3^2 max(1, alpha n_eff)
 
-a longer step is cut to L, by a smaller alpha for mean and variance: for one value this is a noise
-enlarged until the step is three deviations long.  Not for one layer, whose step is exact.
+a longer step is shortened to L, by a smaller alpha for mean and variance.  For one value this is
+equivalent to a larger noise with which the step is three standard deviations long.  A network of
+one layer has no limit, because its step is exact.
 
 ``published``: ``mu + v g`` and ``v + v^2 sum d_var``, for parity.  Where ``q = -v sum d_var``
 passes 1/2, the variance continues as ``v / (4 q)`` (same value and slope) and stays positive.
@@ -50,7 +51,7 @@ BatchRule = Literal["damped", "published"]
 BATCH_RULES: tuple[BatchRule, ...] = ("damped", "published")
 
 LONGEST = 3.0
-"""Prior standard deviations that one value may move all weights together, if limited."""
+"""Maximum length, in prior standard deviations, of a limited step due to one value."""
 
 
 @dataclass(frozen=True)
@@ -140,8 +141,8 @@ def apply(
 ) -> None:
     """Apply the same update in place, without allocating memory.
 
-    ``shift`` and ``g_var`` are used up.  With ``w = v sum d_var`` and ``N = max(1, alpha n)`` the
-    damped variance is ``v (1 + alpha/N w) / (1 + (alpha/N - alpha) w)``.
+    ``shift`` and ``g_var`` are overwritten.  With ``w = v sum d_var`` and ``N = max(1, alpha n)``
+    the damped variance is ``v (1 + alpha/N w) / (1 + (alpha/N - alpha) w)``.
     """
     loc.add_(shift, alpha=alpha)
     w = g_var.mul_(variance)
@@ -165,8 +166,8 @@ def forget(
 ) -> None:
     """Move the precision by the share ``rate`` back to that of the prior, in place.
 
-    ``1/v <- 1/v - rate (1/v - 1/v0)``: data seen again in the next epoch must not count twice.
-    The mean stays.
+    ``1/v <- 1/v - rate (1/v - 1/v0)``: data of the next epoch must not be counted twice.
+    The mean does not change.
     """
     share = torch.mul(variance, rate / prior_variance, out=scratch)
     variance.div_(share.add_(1 - rate))

@@ -1,10 +1,10 @@
 """Initial means and prior variances of TAGI.
 
-In a network of two hidden layers means and variances may have the same size, as published.  In a
-deep network half of the signal of every layer would then be variance, and nothing of the input
-would reach the output.  There the means need the size at which signals keep their scale
-(``gain=2``, as He et al.), and variances a fraction of it that decreases with depth.  The values
-were chosen on validation rows of digits and of the UCI data sets
+In a network of two hidden layers, means and variances may have the same scale, as published.  In a
+deep network half of the signal of every layer would then be variance, and the output would not
+depend on the input.  Means therefore need the scale that preserves the size of signals (``gain=2``,
+as He et al.), and variances a fraction of it that decreases with depth.  The values were chosen on
+validation rows of digits and of the UCI data sets
 (``studies/tractable_studies/depth``).
 """
 
@@ -27,7 +27,7 @@ Init = Literal["lecun", "he", "xavier", "net"]
 INITS: tuple[Init, ...] = (*SCHEMES, "net")
 
 _SHALLOW = 3
-"""Weight matrices up to which the published start is best."""
+"""Maximum number of weight matrices for which the published initialization is best."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,13 @@ class PriorScale:
     """The scale of initial means and prior variances.
 
     Attributes:
-        gain: variance of the first means, over that of the scheme.
-        prior_variance_ratio: variance of a weight, over that of the means.
-        scale_by_layer_size: whether it grows with the square root of a matrix's size, so that large
-            and small layers move alike (``tractable.posterior.initial_posterior``).
-        residual_gain: factor on the variance of the first means of what ends a residual branch.
+        gain: variance of the initial means divided by that of the scheme.
+        prior_variance_ratio: prior variance of a weight divided by the variance of the means.
+        scale_by_layer_size: whether the ratio grows with the square root of a matrix's size, so
+            that large and small layers are updated at the same relative rate
+            (``tractable.posterior.initial_posterior``).
+        residual_gain: factor on the variance of the initial means at the end of a residual
+            branch.
     """
 
     gain: float
@@ -66,8 +68,7 @@ class PriorScale:
     ) -> PriorScale:
         """Return the given numbers, with defaults for the others.
 
-        A gain without a variance ratio is the published start, whose means have the size of
-        its variances.
+        A gain without a variance ratio has the ratio 1 of the published initialization.
         """
         if init == "net":
             usual = cls(1.0, NARROW)
@@ -88,17 +89,17 @@ class PriorScale:
 
 PUBLISHED = PriorScale(0.25, 1.0)
 NARROW = 0.001
-"""Relative variance of weights that a network brings along."""
+"""Relative prior variance of given weights (``init="net"``)."""
 
 
 def default_prior_scale(anatomy: NetworkStructure, *, numbers: bool) -> PriorScale:
     """Return the default scale for a network that predicts numbers, or classes.
 
-    With L matrices on the longest path and k sums of branches: the gain grows with L to He's 2
-    (numbers, and between sums: to 1); convolutions, whose padding and pooling weaken the signal,
-    have He's from the start.  A sum adds to the size of the signal: of many branches each begins
-    small, and for numbers all layers do.  The relative variance is about 1 / L, less between
-    convolutions without sums, and in a chain falls faster beyond L = 10.
+    With L matrices on the longest path and k sums of branches, the gain grows with L up to 2 as of
+    He et al. (up to 1 for numbers, and with sums).  Convolutions have the gain 2 for any L, because
+    padding and pooling weaken the signal.  A sum increases the signal, so each of many branches
+    starts small, and for numbers all layers do.  The relative variance is about 1 / L, less with
+    convolutions without sums, and decreases faster in a chain beyond L = 10.
 
     >>> default_prior_scale(NetworkStructure(depth=3), numbers=True)
     PriorScale(gain=0.25, prior_variance_ratio=1.0, scale_by_layer_size=False, residual_gain=1.0)
@@ -140,19 +141,19 @@ def _normalised(anatomy: NetworkStructure, numbers: bool) -> PriorScale:
         return PriorScale(1 / sums if anatomy.sums else 2.0, min(0.5 / depth, 4 / depth**2))
     if not anatomy.convolutions:
         return PriorScale(0.15 / sums, max(0.5 / depth, 0.1), scale_by_layer_size=True)
-    # A few convolutions may move much.
-    much = min(2 / depth, 0.5)
+    # Networks of few convolutions may have large variances.
+    large = min(2 / depth, 0.5)
     if not anatomy.batch_norms:
         # Normalized over one row, all channels together: rows differ little after pooling.
         return PriorScale(
             1.5,
-            max(much, 0.25),
+            max(large, 0.25),
             scale_by_layer_size=True,
             residual_gain=_residual_gain(anatomy.sums),
         )
-    # Pooling makes what reaches a head small, and sums of branches make it large.
-    gain = 1 / sums if anatomy.sums else max(much, 0.15)
-    return PriorScale(gain, max(much, 0.1), scale_by_layer_size=True)
+    # Pooling makes the inputs of a head small, and sums of branches make them large.
+    gain = 1 / sums if anatomy.sums else max(large, 0.15)
+    return PriorScale(gain, max(large, 0.1), scale_by_layer_size=True)
 
 
 def _residual_gain(sums: int) -> float:
@@ -192,7 +193,7 @@ def make_prior(
         new = reinit_names(network, reinit)
         check_weights(network.module)
         kept = {
-            # The variance is stated relative to the start of the fresh ones.
+            # The variance is relative to that of the reinitialized ones.
             name: start.gain * start.prior_variance_ratio / PUBLISHED.gain
             for name in network.shapes
             if name not in new

@@ -87,7 +87,7 @@ class TAGIMethod(Method[TAGIState]):
         self.has_batch_norm = bool(batch_norm_layers(network))
 
     def config(self) -> dict[str, Any]:
-        """Return the options as JSON values; those that were chosen are stored as chosen."""
+        """Return the options as JSON values, with the values that were chosen for defaults."""
         given = self.options
         return {
             "init": given.init,
@@ -143,10 +143,10 @@ class TAGIMethod(Method[TAGIState]):
     def update_within(self, state: TAGIState, x: Inputs, y: Tensor, memory_rows: float) -> None:
         """Update, and move the precision by ``r = 1 - (1 - 1/N)^B`` back to that of the prior.
 
-        To temper a posterior by its prior, ``p^(1 - r) p0^r``, would also move the means, by
-        ``r v/v0`` of the way back to where they began.  They move a tenth of that, slowly enough
-        to cost no accuracy.  Without it, units that die (a ReLU of a negative mean passes no
-        message) stay dead, and a stream that goes on changing kills all of them.
+        Tempering a posterior by its prior, ``p^(1 - r) p0^r``, would also move the means by the
+        share ``r v/v0`` of the distance to their initial values.  They move a tenth of that, which
+        costs no accuracy.  Without it, inactive units (a ReLU of a negative mean passes no message)
+        stay inactive, and in a stream that keeps changing all of them become inactive.
         """
         rate = -math.expm1(len(x) * math.log1p(-1 / memory_rows))
         self.engine.update(state, x, y, rate, memory_rows)
@@ -256,7 +256,7 @@ class TAGIMethod(Method[TAGIState]):
         validation.check_same_tensors(own, tensors, "gate")
         validation.check_numbers(tensors, {})
         if bool((tensors["surprise"] < 1).any()) or not 0 <= float(tensors["surprises"][0]) < 2**53:
-            raise ValueError("the gate of the file has numbers that it cannot have")
+            raise ValueError("the state of the outlier gate in the file has invalid values")
         for name, tensor in own.items():
             tensor.copy_(tensors[name])
 
@@ -323,7 +323,7 @@ class TAGIMethod(Method[TAGIState]):
 
 
 _RETURN = 0.1
-"""Of the way that tempering would move the means back to where they began."""
+"""Share of the change of the means towards their initial values that tempering would make."""
 
 
 _RAW = 50.0
@@ -334,12 +334,12 @@ _FEW_ROWS, _ENOUGH_ROWS = 10, 1000
 def _usual_size(values: Tensor) -> float:
     """Return the largest median size of a column; 0 if it is small or there are few rows.
 
-    Not a mean: one wild value does not make a unit.
+    The median, unlike the mean, does not depend on a single extreme value.
     """
     loc = values.loc if isinstance(values, Gaussian) else values
     if not loc.is_floating_point() or loc.numel() == 0 or len(loc) < _FEW_ROWS:
         return 0.0
     rows = loc.detach()[:_ENOUGH_ROWS]
     if float(rows.abs().amax()) <= _RAW:
-        return 0.0  # the usual case, without sorting
+        return 0.0  # the most frequent case, without sorting
     return float(rows.reshape(len(rows), -1).abs().median(0).values.max())

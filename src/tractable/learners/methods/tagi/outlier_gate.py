@@ -1,18 +1,18 @@
-"""The gate: what a reading far from all that was expected may say.
+"""The outlier gate: smaller weights of targets far from their predictions.
 
-A normal likelihood believes every residual, and one of a thousand deviations more than all others
-together.  With ``chi2 = e^2 / S`` of a value, where S is the variance it was predicted with, the
-messages of the value are multiplied by
+Under a normal likelihood the message of a target is proportional to its residual, so one residual
+of a thousand standard deviations outweighs all others together.  With ``chi2 = e^2 / S`` of a
+value, where S is the variance of its prediction, the messages of the value are multiplied by
 
     w = min(1, k^2 T / chi2)        k = 3.5 deviations
 
 which is the score of a density that is Gaussian up to k deviations and falls like ``|e|^-(k^2)``
-from there on.  The level T lets a true change through: a running mean t of the ``chi2`` of the
-values, each clipped, so that one alone moves its own gate to 4 deviations and ten in a row to 16:
+beyond.  The level T adapts to a lasting change of the data.  It is a running mean t of the clipped
+``chi2``, so that one value widens its own gate to 4 standard deviations and ten in a row to 16:
 
     t <- max(1, t + (min(chi2, 4 t) / b - t) / 10)      b = E min(z^2, 4) of a standard normal z
 
-for the values of a batch in turn; T is the largest t met in the batch.
+for the values of a batch in turn; T is the largest t of the batch.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CLIP = 4.0
 _MEAN = 0.92
 _STEPS = 10.0
 KEPT = 8
-"""Gated values that are remembered."""
+"""Number of outliers in the log."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class Outlier:
 
     target: float
     mean: float
-    """What the network expected."""
+    """Mean of the prediction."""
     deviations: float
-    """Between the two, in standard deviations of the prediction."""
+    """Distance between the two, in standard deviations of the prediction."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,9 @@ class OutlierWeights:
     """The weights of a batch; nothing is changed until ``OutlierGate.take``."""
 
     weight: Tensor
-    """Of each value, in double precision, in the shape of the values."""
+    """Weight of each value, in double precision, in the shape of the values."""
     level: list[float]
-    """After the batch."""
+    """Level of each noise after the batch."""
     gated: list[tuple[float, float, float]]
     """Target, mean and deviations of values with a weight below 1."""
 
@@ -70,15 +70,15 @@ class OutlierWeights:
 
 
 class OutlierGate:
-    """The usual size of errors per noise, and a log of outliers, both changed in place.
+    """The level of errors for each noise, and a log of outliers, both changed in place.
 
     Args:
-        noises: how many noises there are, one per output or one for all.
+        noises: number of noises, one per output or one for all.
     """
 
     def __init__(self, noises: int) -> None:
         self.level = torch.ones(noises, dtype=torch.float64)
-        # How many in all, then the last ones as target, mean, deviations.
+        # The total number, then target, mean and deviations of the last ones.
         self.log = torch.zeros(1 + 3 * KEPT, dtype=torch.float64)
 
     @cached_property
@@ -95,8 +95,8 @@ class OutlierGate:
 
         Args:
             y: the values.
-            mean: what was expected, in the same shape.
-            spread: variance of the prediction, noise included, in double precision.
+            mean: mean of the prediction, in the same shape.
+            spread: variance of the prediction including noise, in double precision.
         """
         residual = y.double() - mean
         chi2 = residual * residual / spread
@@ -144,7 +144,7 @@ class OutlierGate:
 
 
 def _followed(values: list[float], level: float) -> tuple[float, float]:
-    """The level after some values, and the largest met; without calls, for there may be many."""
+    """Return the level after some values, and the largest level; without calls, for speed."""
     top = 0.0
     for value in values:
         most = _CLIP * level

@@ -1,4 +1,4 @@
-"""What keeps one reading from wrecking a model, for a network under a likelihood."""
+"""Safeguards against the influence of single observations, for a network and a likelihood."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Robustness:
             (``tractable.learners.methods.tagi.batch_rule``).
         gate: whether outlying targets are down-weighted
             (``tractable.learners.methods.tagi.outlier_gate``).
-        statistics: whether running statistics take in an odd batch slowly.
+        statistics: whether running statistics follow unusual batches slowly.
     """
 
     limit: bool = False
@@ -35,8 +35,8 @@ class Robustness:
     ) -> Robustness:
         """Return the safeguards for a network under a likelihood.
 
-        Classes have none: a wrong label moves a tree of decisions by a few deviations at most,
-        and a limit cuts most of the steps that are right.
+        Classification has none: a wrong label moves a tree of decisions by a few standard
+        deviations at most, and a limit would shorten most of the correct steps.
         """
         if not robust or rule == "published":
             return NOT_ROBUST

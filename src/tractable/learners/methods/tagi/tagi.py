@@ -102,7 +102,7 @@ class TAGI(Learner):
     def outliers(self) -> OutlierReport:
         """Targets that were down-weighted: their number, and the last few.
 
-        None are where the learner is not robust, or knows the noise (see ``robust``).
+        There are none with ``robust=False``, or if the noise is known (see ``robust``).
         """
         with self.lock:
             gate = self.state.gate
@@ -119,12 +119,12 @@ class TAGI(Learner):
         """Return the current network as a function of arrays, for many small predictions.
 
         Args:
-            noise: standard normals (float32), one for each parameter: the network is then that of
-                one draw of the weights, ``mean + std * noise``, without variance.
+            noise: standard normals (float32), one for each parameter. The weights are then the
+                sample ``mean + std * noise``, without variance.
 
         Returns:
             A function from float32 rows to the mean and variance of the outputs, without checks
-            and without the likelihood's noise.  What is learnt later does not change it.
+            and without the likelihood's noise.  Later updates do not change it.
         """
         with self.lock:
             return self.method.engine.snapshot(self.state, noise)
@@ -132,7 +132,7 @@ class TAGI(Learner):
     def slopes(self, x: Gaussian) -> Slopes | None:
         """Return mean, variance and curvature of the single output by every input, by the kernel.
 
-        None where the kernel does not serve: ``tractable.infer.derivatives`` does.
+        None if the kernel does not support the model; use ``tractable.infer.derivatives`` then.
         """
         with self.lock:
             return self.method.engine.slopes(self.state, x)

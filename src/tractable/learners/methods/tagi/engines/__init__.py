@@ -1,4 +1,4 @@
-"""How TAGI's sums are carried out: torch, a compiled graph, or the native kernel."""
+"""Engines of TAGI: torch, a compiled graph, or the native kernel."""
 
 from tractable.learners.methods.tagi.engines.auto import choose_engine
 from tractable.learners.methods.tagi.engines.base import (

@@ -1,4 +1,4 @@
-"""Which engine computes: the choice of a user, or the faster one, call by call."""
+"""Choice of the engine: that of the user, or the faster one for each call."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ from tractable.training.inputs import Inputs
 class KernelLimits:
     """Sizes up to which the kernel is faster than torch on one thread (benchmarks/native.py).
 
-    In large batches BLAS wins, and outside of an epoch parameters are copied in and out at every
-    call.  Counted in parameters times rows of a batch, and in parameters.
+    BLAS is faster for large batches, and outside of an epoch every call copies the parameters.
+    Work is the number of parameters times the number of rows in a batch.
     """
 
     epoch_work: float = 1 << 24
@@ -61,9 +61,9 @@ def choose_engine(
     """Return the engine for a network under a likelihood.
 
     Args:
-        eager: torch's engine for the network, which computes whatever the chosen one does not.
-        likelihood: how observations depend on the network's outputs.
-        engine: the engine that was asked for.
+        eager: torch engine of the network, for all calls that the chosen engine does not support.
+        likelihood: observation model.
+        engine: name of the requested engine.
         compile: whether to compile the step.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What carries out TAGI's sums.  What is computed is the same but for rounding."""
+"""Interface of the engines of TAGI, whose results agree up to rounding."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ class TAGIState(State):
     posterior: Posterior = field(init=False)
     """The posterior of all parameters; its vectors are changed in place."""
     gate: OutlierGate | None = None
-    """On values far from all that was expected, if there is one."""
+    """The outlier gate; None without outlier detection."""
     start: Tensor | None = field(default=None, repr=False)
-    """Means that the weights began with, once a stream with a memory has asked for them."""
+    """Initial means of the weights; None before an update with limited memory needs them."""
     recent: RecentBatches | None = field(default=None, repr=False)
-    """Rows of the epoch under way that were seen last, where running statistics need them."""
+    """Most recent rows of the current epoch, if running statistics need them."""
 
 
 class Engine(ABC):
     """An implementation of updates, outputs and samples of a network under a likelihood."""
 
     name: EngineName
-    """Name of what computes: ``"torch"`` or ``"native"``."""
+    """Name of the engine: ``"torch"`` or ``"native"``."""
     parallel: bool = False
-    """Whether learning releases Python, so that threads help."""
+    """Whether training releases the interpreter lock, so that threads run in parallel."""
 
     @abstractmethod
     def update(
@@ -89,9 +89,9 @@ class Engine(ABC):
         """Return a function from arrays to output moments, with the current parameters.
 
         Args:
-            state: as it is now.
-            noise: standard normals, one for each parameter: the weights are then the draw
-                ``mean + std * noise``, and nothing is left to be unsure of.
+            state: the current state.
+            noise: standard normals, one for each parameter. The weights are then the sample
+                ``mean + std * noise``, without variance.
         """
 
     def learn_epoch(

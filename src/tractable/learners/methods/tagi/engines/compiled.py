@@ -1,10 +1,10 @@
 """TAGI's step traced into one graph and compiled, once per shape of its inputs.
 
-``make_fx`` runs the step with proxies: moment rules, autograd and the batch rule all end up in
-one flat graph of tensor operations, whatever Python the user's module contains.
+``make_fx`` runs the step with proxies.  Moment rules, autograd and the batch rule become one flat
+graph of tensor operations, independent of the Python code of the user's module.
 
-To compile a deep network takes minutes.  The first shape of a batch is compiled at once, another
-only when it has come often: the last batch of every epoch, which is smaller, is not worth it.
+Compilation of a deep network takes minutes.  The first shape of a batch is compiled at once, others
+only if they are frequent, so that the smaller last batch of every epoch is not compiled.
 """
 
 from __future__ import annotations

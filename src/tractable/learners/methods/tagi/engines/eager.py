@@ -1,4 +1,4 @@
-"""TAGI with torch, operation by operation: the definition that the other engines are held to.
+"""TAGI with torch, operation by operation: the reference for the other engines.
 
 One update: moments forward through the network (``tractable.rules``), messages of the likelihood
 backward to every parameter (carried by autograd), and the batch rule that turns summed messages
@@ -54,7 +54,7 @@ class TorchEngine(Engine):
         self.forward_rng = ForwardRng(network.device)
         size = sum(shape.numel() for shape in network.shapes.values())
         self.at_once = size < _FLAT_UPDATE_BELOW
-        """Whether an update treats all parameters as one vector, or each by itself."""
+        """Whether an update processes all parameters as one vector instead of one by one."""
 
     @override
     def update(
@@ -186,7 +186,7 @@ class TorchEngine(Engine):
         ):
             yield
         for name, buffer in buffers.items():
-            if isinstance(buffer, Gaussian):  # filled with a state: what is kept is its mean
+            if isinstance(buffer, Gaussian):  # a state was written to it: keep its mean
                 buffers[name] = buffer.loc.detach()
 
     def forward(self, x: Inputs, *, train: bool) -> Gaussian:
