@@ -1,6 +1,6 @@
-"""Attacks: inputs changed a little, so as to be misjudged.
+"""Adversarial attacks: small changes of inputs that lead to wrong predictions.
 
-``fgsm``, ``pgd`` and ``robustness`` follow the gradient of what any learner predicts;
+``fgsm``, ``pgd`` and ``robustness`` use the gradient of the prediction of any learner;
 ``tagi_attack`` observes a wrong label at the output of a TAGI classifier and infers the image.
 """
 

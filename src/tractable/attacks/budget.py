@@ -1,4 +1,4 @@
-"""How far an attack may go: in a norm of the change, and within the range of valid values."""
+"""Limits of an attack: the norm of the change, and the range of valid values."""
 
 from __future__ import annotations
 

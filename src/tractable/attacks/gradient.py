@@ -1,15 +1,15 @@
-"""Attacks by gradients, on any learner.
+"""Adversarial attacks by gradients, for all learners.
 
 ``fgsm`` is the fast gradient sign method, eq. (21): ``x + eps sign(dJ/dx)`` with J the negative log
 predictive density of the true targets.  ``pgd`` repeats it in small steps (Madry et al., "Towards
 deep learning models resistant to adversarial attacks", 2018), within a box or a Euclidean ball
-around the input.  Both attack a learner through the gradient of what it *predicts*, so a Bayesian
-learner is attacked with all its draws at once; attacking one draw alone would flatter it.  For TAGI
-the gradient is the message that the evidence sends to the input: exact through the means, without
-what the input does to the variances.
+around the input.  Both use the gradient of the *prediction*, so that a Bayesian
+learner is attacked with all its weight samples at once.  An attack on a single sample would
+overestimate its robustness.  For TAGI the gradient is the message of the evidence to the input:
+exact through the means, without the effect of the input on the variances.
 
-Written here because the attack libraries (torchattacks, foolbox, ART) want a module that returns
-logits, which a sampled or a closed-form predictive is not.
+The attack libraries (torchattacks, foolbox, ART) are not used, because they need a module that
+returns logits.
 """
 
 from __future__ import annotations

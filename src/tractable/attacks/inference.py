@@ -1,25 +1,24 @@
-"""Attacks by inference (Nguyen & Goulet, section 3).
+"""Adversarial attacks by inference (Nguyen & Goulet, section 3).
 
 The image is the prior of the input, ``N(image, input_std^2)``.  A wrong label is observed at the
-output, its message runs back to the pixels, and the posterior is the prior of the next
-iteration, until the network is fooled.  No loss, no learning rate.
+output, its message goes back to the pixels, and the posterior is the prior of the next iteration,
+until the network misclassifies the image.  There is no loss and no learning rate.
 
-What the paper leaves open: an untargeted attack observes the *runner-up*, the class that is at
-this moment the most probable of the wrong ones; an image leaves the batch as soon as the network
-is fooled; with a budget, the inferred image is brought back into the ball around the original
-after every iteration.
+The paper does not specify three details.  An untargeted attack observes the *runner-up*, the
+currently most probable wrong class.  An image leaves the batch as soon as it is misclassified.
+With a budget, the inferred image is projected to the ball around the original after every
+iteration.
 
-Messages are divided by the variance of the outputs, most of which is that of the weights once the
-image is unlike those of training, so that a walk may slow down to nothing.  But the weights are
-the same in every iteration, not a new noise each time; so from the second iteration on the
-largest change of a pixel is at least ``min_step`` standard deviations of its prior.
+Messages are divided by the variance of the outputs.  Most of it is due to the weights if the image
+differs from the training images, so that the steps may become very small.  The weights are the same
+in every iteration, unlike noise.  From the second iteration on, the largest change of a pixel is
+therefore at least ``min_step`` standard deviations of its prior.
 
 With a normal link a label is observed as a number, +1 or -1, for every decision on its path.
-A decision that already falls on the right side would still be drawn to its number, and often
-harder than a wrong one, so that the decisions hold each other in balance.  What is already
-decided, with a mean of at least ``DECIDED`` on the right side, is therefore not observed again in
-that iteration, unless all decisions are and the label is still another.  A probit link does this
-by itself.
+A decision with the right sign would still receive a message, often a larger one than a wrong
+decision, so that the messages could cancel.  A decision with the right sign and a mean of at least
+``DECIDED`` is therefore not observed in that iteration, unless this holds for all decisions and the
+label is still different.  A probit link needs no such rule.
 
 Both were chosen on 4,000 training images of MNIST, one random target each, 100 iterations:
 ``min_step=1`` with 0.1 succeeds on 99.88 % in 7.1 iterations on average, ``min_step=0`` with 0.25
@@ -44,7 +43,7 @@ from tractable.likelihoods.targets import class_targets
 from tractable.training.inputs import single_input
 
 DECIDED = 0.1
-"""Mean from which on a decision, observed as +1 or -1, counts as made."""
+"""Minimum mean, in the right direction, of a decision that is not observed again."""
 
 
 @dataclass(frozen=True)
@@ -248,8 +247,8 @@ def _fooled(
 ) -> Tensor:
     """Return which images are misclassified as intended.
 
-    The pass of an iteration carries the pixels' variance; where it looks fooled, the image
-    itself is asked again without.
+    The forward pass of an iteration includes the variance of the pixels.  Images that it
+    misclassifies are predicted again without this variance.
     """
 
     def good(labels: Tensor, rows: Tensor) -> Tensor:

@@ -1,9 +1,9 @@
-"""Writing files so that a reader sees the old one or the new one, whole.
+"""Atomic writes: a reader finds either the complete old file or the complete new one.
 
-The new content goes to a scratch file beside the old one, is flushed to the disk and renamed over
-it.  A symbolic link keeps pointing where it did (the file behind it is replaced), and the
-permissions of a file that is replaced are kept: a private model stays private.  Scratch files that
-a killed process left behind are removed after an hour.
+The new content is written to a temporary file in the same folder, flushed to the disk and renamed
+to the name of the old file.  A symbolic link is kept (its target is replaced), and so are the
+permissions of the old file: a private model stays private.  Temporary files of killed processes are
+removed after an hour.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ def atomic_file(path: str | Path) -> Iterator[Path]:
 
     Raises:
         FileNotFoundError: the folder does not exist.
-        OSError: it cannot be written to; the old file is as it was.
+        OSError: the folder is not writable; the old file is unchanged.
     """
     path = Path(path)
     if not path.parent.is_dir():
         raise FileNotFoundError(f"cannot save {path.name}: no folder {path.parent}")
     path = Path(os.path.realpath(path))
-    # The ending stays, for writers that go by it.
+    # The suffix is kept, because some writers choose the format by it.
     scratch = path.with_name(f".{path.stem}.{secrets.token_hex(4)}{path.suffix}")
     try:
         os.close(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
@@ -44,7 +44,7 @@ def atomic_file(path: str | Path) -> Iterator[Path]:
     except BaseException:
         scratch.unlink(missing_ok=True)
         raise
-    with suppress(OSError):  # makes the renaming last, where folders can be flushed
+    with suppress(OSError):  # makes the renaming durable on systems that can flush folders
         _flush(path.parent)
     _sweep(path)
 
@@ -62,7 +62,7 @@ def write_text(path: str | Path, text: str) -> Path:
 
 
 def _keep_permissions(old: Path, new: Path) -> None:
-    with suppress(OSError):  # there is no old file, or it is another user's
+    with suppress(OSError):  # there is no old file, or it belongs to another user
         os.chmod(new, stat.S_IMODE(old.stat().st_mode))
 
 

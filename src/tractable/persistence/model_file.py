@@ -1,6 +1,6 @@
 """Model files: tensors in safetensors format, everything else as JSON in the header.
 
-A file contains a SHA-256 of its header and tensors, so that damage is noticed.  Reading runs no
+A file contains a SHA-256 of its header and tensors, which detects damage.  Reading runs no
 code from the file and imports nothing that it names.  Every defect of a file raises
 ``InvalidModelFile``: a loader builds its object inside ``as_invalid_file(path)``, which
 converts all other errors to this one.
@@ -25,7 +25,7 @@ from tractable.persistence.atomic import write_bytes
 
 FORMAT = 2
 LONGEST_HEADER = 10_000_000
-"""Characters; a hundred thousand epochs have records of that length."""
+"""Maximum number of characters; the records of a hundred thousand epochs are that long."""
 
 Tensors = dict[str, Tensor]
 Header = dict[str, Any]

@@ -39,8 +39,8 @@ Spec = dict[str, Any]
 def describe(net: nn.Module) -> Spec | None:
     """Return the architecture of ``net`` as JSON values, or None if they cannot represent it.
 
-    They cannot if a module is not in the list or has hooks, if parameters are shared other than
-    by using a layer twice, or if some are not to be learnt (their values would be lost).
+    This is the case if a module is not in the list or has hooks, if parameters are shared other
+    than by using a layer twice, or if some are not trainable (their values would be lost).
     """
     spec = _describe(net, "", {})
     if spec is None or not all(p.requires_grad for p in net.parameters()):
@@ -57,8 +57,8 @@ def build(spec: Spec, most_numbers: int) -> nn.Module:
     """Return the network that ``describe`` described.
 
     Args:
-        spec: what ``describe`` gave.
-        most_numbers: parameters and buffers that the network may have: what the file holds.
+        spec: result of ``describe``.
+        most_numbers: maximum number of entries of parameters and buffers: that of the file.
 
     Raises:
         InvalidModelFile: the description names a layer that is not in the list, or is too large.

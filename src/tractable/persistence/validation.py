@@ -1,4 +1,4 @@
-"""What a file must hold before anything of it is used: the right names, sizes and numbers."""
+"""Checks of the names, sizes and values in a file before they are used."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from torch import Tensor
 from tractable.errors import InvalidModelFile
 
 Domain = Literal["finite", "non-negative", "below infinity", "not NaN"]
-_FEW = 1 << 10  # layers, or copies of a network, below which nothing is counted
+_FEW = 1 << 10  # maximum number of layers, or of copies of a network
 _VARIANCES = ("running_var", "_variance")
-"""Ends of the names of what cannot be negative, whatever it is a part of."""
+"""Suffixes of the names of tensors that cannot be negative in any object."""
 
 
 def check_same_tensors(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor], what: str) -> None:
@@ -38,7 +38,7 @@ def check_numbers(tensors: Mapping[str, Tensor], domains: Mapping[str, Domain]) 
 
     Args:
         tensors: by name; the word before the first ``/`` is their kind.
-        domains: domain of each first word; ``"check_finite"`` for those that are not in it.
+        domains: domain of each first word. Default: ``"finite"``.
     """
     for name, tensor in tensors.items():
         if tensor.is_complex():
@@ -69,12 +69,12 @@ def check_roundtrip(
 ) -> None:
     """Raise an error if an object built from a file does not contain everything in the file.
 
-    What was built is packed again, as ``save`` would.  Every tensor must be there as it was, and
-    every value of the header; only values that the file does not have may come on top.
+    The object is packed again, as by ``save``.  All tensors and all values of the header must be
+    unchanged; only values that the file does not have may be added.
 
     Args:
-        given: tensors and header of the file, or the parts of them to look at.
-        packed: the same of what was built from them.
+        given: tensors and header of the file, or the parts to compare.
+        packed: tensors and header of the object.
     """
     check_same_tensors(packed[0], given[0], "kind")
     for name, tensor in given[0].items():
@@ -116,9 +116,9 @@ def check_network_size(layers: Sequence[int], copies: int, tensors: Mapping[str,
     """Raise an error if a network has more weights than its file contains, before it is built.
 
     Args:
-        layers: inputs, hidden layers and outputs.
-        copies: how many such networks there are.
-        tensors: what the file holds.
+        layers: sizes of inputs, hidden layers and outputs.
+        copies: number of such networks.
+        tensors: the tensors of the file.
     """
     if len(layers) > _FEW or copies > _FEW:
         raise InvalidModelFile(f"a network of {len(layers)} layers, {copies} times: too many")

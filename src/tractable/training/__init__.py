@@ -1,4 +1,4 @@
-"""Training around the learning methods: batches, epochs' callbacks, hold-out, progress, threads."""
+"""Training loop parts: batches, callbacks, held-out data, progress bars and threads."""
 
 from tractable.training.callbacks import Callback, Checkpoint, EarlyStopping, EpochRecord
 from tractable.training.parallel import fit_many

@@ -1,7 +1,7 @@
-"""What may happen between epochs: stop early, write a checkpoint, or anything a user writes.
+"""Callbacks between epochs: early stopping, checkpoints, or functions of the user.
 
-One convention for all callbacks of the library: **return True to stop**, anything else goes on.
-Every callback of an epoch is called, also after one that stops.
+A callback **returns True to stop** the training; any other value continues it.  All callbacks of an
+epoch are called, also after one that returned True.
 """
 
 from __future__ import annotations

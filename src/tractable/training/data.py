@@ -1,4 +1,4 @@
-"""What users hand over, brought to tensors or refused: arrays, Gaussians, data loaders."""
+"""Conversion of arrays, Gaussians and data loaders of users to checked tensors."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class TensorFormat:
         """Return the format for a network; integer inputs are indices for a network with
         embeddings.
 
-        A network may say itself that it looks something up by them (``integer_inputs = True``).
-        One without embeddings that takes them only as integers gets them as integers: see
-        ``Learner.inputs``.
+        A network that uses integer inputs in another way sets ``integer_inputs = True``.  A network
+        without embeddings that accepts only integers receives integers too; see
+        ``InputChecks.inputs``.
         """
         embeds = any(isinstance(m, nn.Embedding | nn.EmbeddingBag) for m in net.modules())
         return cls(dtype, device, embeds or bool(getattr(net, "integer_inputs", False)))
@@ -136,10 +136,10 @@ class LoaderData:
     """The batches of a torch ``DataLoader``, which determines their size and order.
 
     Args:
-        loader: yields inputs and targets.  Several inputs come as a tuple, a list or by name, or
-            one after the other before the targets.
-        taken: makes of inputs what the network takes.
-        format: makes tensors of targets.
+        loader: yields inputs and targets. Several inputs are a tuple, a list or a mapping, or are
+            listed one after the other before the targets.
+        taken: converts inputs to those of the network.
+        format: converts targets to tensors.
     """
 
     def __init__(

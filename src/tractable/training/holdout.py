@@ -1,8 +1,8 @@
 """Rows held out from copies of a learner: the scale of the noise and the number of epochs.
 
-Data seen many times make a posterior too narrow, so what a network misses is measured on rows it
-has not seen: with few rows five folds of ten in turn, with many one fold.  ``Learner.fit``
-(``calibrate=True``) and the scikit-learn estimators share these functions.
+Several passes over the same data make a posterior too narrow, so the errors are measured on rows
+outside the training data: five folds of ten in turn for few rows, one fold for many rows.
+``Learner.fit(calibrate=True)`` and the scikit-learn estimators share these functions.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from tractable.learners.outputs import Outputs
 
 MANY_ROWS = 2_000
-"""From here on one fold of ten is enough, and a network can spare it for good."""
+"""Number of rows from which on one fold of ten is enough and may stay out of the training."""
 MIN_ROWS = 20
-"""Below, no row is held out."""
+"""Minimum number of rows for which any row is held out."""
 
 
 def default_epochs(rows: int) -> int:
@@ -41,7 +41,7 @@ def folds(learner: Learner, rows: int) -> tuple[Tensor, ...]:
 
 
 def split(learner: Learner, rows: int, held_out: int) -> tuple[Tensor, Tensor]:
-    """Return training rows and held-out rows, drawn by the learner's generator."""
+    """Return training rows and held-out rows, sampled by the learner's generator."""
     order = torch.randperm(rows, generator=learner.state.generator)
     return order[held_out:], order[:held_out]
 
@@ -52,7 +52,7 @@ def held_out(
     """Return the moments of held-out rows by copies of the learner, fitted to the other rows.
 
     Args:
-        learner: as it is before it learns; it is left as it is.
+        learner: the learner before training; it is not changed.
         x: checked inputs.
         y: checked targets.
         parts: the rows to hold out in turn.
@@ -121,17 +121,16 @@ def fit_and_calibrate(
 ) -> None:
     """Fit a learner to some rows and scale its noise to the other rows.
 
-    The network that is calibrated is the one that is kept.  Fitting another one to all rows, as
-    ``Learner.fit(calibrate=True)`` does, takes the noise scale from a different fit: on Naval,
-    whose noise is next to nothing, 90 % intervals then covered 57 to 91 % on six splits, and so
-    86 to 93 %.
+    The same fit is calibrated and kept.  ``Learner.fit(calibrate=True)`` takes the noise scale from
+    other fits instead: on Naval, whose noise is almost zero, its 90 % intervals covered 57 to 91 %
+    on six splits, and those of this function 86 to 93 %.
 
     Args:
         learner: fitted and calibrated.
         x: inputs.
         y: targets.
-        rows: those to learn from and those held out; see ``split``.
-        fit: how to fit.
+        rows: training rows and held-out rows; see ``split``.
+        fit: function that fits a learner to inputs and targets.
     """
     kept, out = rows
     fit(learner, x[kept], y[kept])

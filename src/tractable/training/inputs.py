@@ -1,9 +1,8 @@
 """Rows of inputs: one tensor, or several that a network takes together.
 
-``Inputs`` is either.  Both have a length, take row numbers, slices and masks in brackets, and are
-split into batches; what runs a network (``tractable.learners.network.functional``) hands several
-tensors over by position or by name.  So nothing between the user and the network asks which of the
-two it has.
+``Inputs`` is either.  Both have a length, support row numbers, slices and masks as indices, and can
+be split into batches.  ``tractable.learners.network.functional`` passes several tensors to the
+network by position or by name.  Code between the user and the network does not distinguish the two.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ class MultiInput:
         return any(part.requires_grad for part in self.tensors)
 
     def __repr__(self) -> str:
-        """Names and shapes."""
+        """Return names and shapes."""
         names = self.parts if isinstance(self.parts, dict) else range(len(self.parts))
         shapes = zip(names, self.tensors, strict=True)
         return f"MultiInput({', '.join(f'{n}: {tuple(t.shape)}' for n, t in shapes)})"
@@ -94,7 +93,7 @@ def _unflatten(tensors: Any, names: Any) -> MultiInput:
     return MultiInput(parts if names is None else dict(zip(names, parts, strict=True)))
 
 
-# So that torch.func.vmap and the tracer of compiled steps look inside.
+# torch.func.vmap and the tracer of compiled steps need this to find the tensors.
 pytree.register_pytree_node(MultiInput, _flatten, _unflatten)
 
 

@@ -1,4 +1,4 @@
-"""Several independent trainings at once, on the cores there are."""
+"""Parallel training of several independent learners on all cores."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 Job = tuple["Learner", Any, Any]
 
 cancelled: ContextVar[Event | None] = ContextVar("cancelled", default=None)
-"""Set by whoever wants the work of this thread to end."""
+"""Event that is set to stop the work of this thread."""
 
 
 def stop_if_cancelled() -> None:
-    """Raise ``Cancelled`` if the caller of this thread wants it to end."""
+    """Raise ``Cancelled`` if the work of this thread was cancelled."""
     event = cancelled.get()
     if event is not None and event.is_set():
         raise Cancelled("stopped, because another of the trainings run together ended early")
@@ -37,21 +37,21 @@ def fit_many(
 ) -> list[Learner]:
     """Fit independent learners in parallel: folds, seeds, members of an ensemble, arms of a bandit.
 
-    Learners that run on the compiled kernel share the cores, because it needs no Python while it
-    works; the others follow one after the other.  The results do not depend on ``threads``.
+    Learners that use the compiled kernel run in parallel threads, because it releases the
+    interpreter lock; the others run one after the other.  The results do not depend on ``threads``.
 
     Args:
         jobs: triples of a learner, its inputs and its targets; each learner once.
-        threads: how many at once; by default as many as there are cores.
-        progress: show one bar for all of them; by default on a terminal only.
+        threads: maximum number of threads. Default: number of cores.
+        progress: show one progress bar for all fits. Default: on a terminal only.
         options: arguments of ``Learner.fit``, for every learner.
 
     Returns:
         The learners, in the given order.
 
     Raises:
-        Exception: the first error of any training; the others stop, and have learnt whole
-            epochs.  The same holds for an interruption from the keyboard.
+        Exception: the first error of any fit; the others stop after a whole epoch. The same holds
+            for an interruption from the keyboard.
     """
     jobs = list(jobs)
     learners = [learner for learner, _, _ in jobs]

@@ -12,9 +12,9 @@ class Progress:
     """A progress bar on standard error, with the remaining time and the newest metrics.
 
     Args:
-        total: number of batches of the whole work.
-        label: what is being done.
-        show: whether to show anything; ``None`` shows it on a terminal only.
+        total: total number of batches.
+        label: text before the bar.
+        show: whether to show the bar. None: on a terminal only.
     """
 
     def __init__(self, total: int, label: str, show: bool | None) -> None:
