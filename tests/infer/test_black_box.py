@@ -59,7 +59,7 @@ def test_bad_input():
         search.tell([0.5], float("nan"))
     with pytest.raises(ValueError, match="outside the bounds"):
         search.tell([1.5], 0.0)
-    with pytest.raises(ValueError, match="has 1 coordinates, got 2"):
+    with pytest.raises(ValueError, match="must have 1 coordinates, got 2"):
         search.tell([0.5, 0.5], 0.0)
 
 
