@@ -17,7 +17,7 @@ AT = np.array([[1.0, 0.5], [1.0, 3.0], [1.0, -6.0]])
 
 
 class Ridge:
-    """Least squares with a penalty: a learner that is not one of ours."""
+    """Penalized least squares, as an example of an external learner."""
 
     def __init__(self, seed: int, penalty: float) -> None:
         self.seed, self.penalty = seed, penalty
@@ -32,14 +32,14 @@ class Ridge:
 
 
 def every_data_set():
-    """All equally likely data sets of six rows whose noise is +-sigma."""
+    """Return all equally likely data sets of six rows whose noise is +-sigma."""
     for signs in itertools.product((-1, 1), repeat=len(X)):
         yield X, X @ TRUE + SIGMA * np.array(signs)
 
 
 @pytest.mark.parametrize("penalty", [0.0, 2.5])
 def test_a_linear_model_of_all_data_sets_is_exact(penalty):
-    """Against the closed form of ridge regression: f = x' G^-1 X' y, G = X'X + penalty."""
+    """Compare with the closed form of ridge regression: f = x' G^-1 X' y, G = X'X + penalty."""
     found = tr.diagnostics.bias_variance(
         lambda seed: Ridge(seed, penalty),
         sample_dataset=list(every_data_set()),
@@ -51,7 +51,7 @@ def test_a_linear_model_of_all_data_sets_is_exact(penalty):
     weights = AT @ np.linalg.solve(X.T @ X + penalty * np.eye(2), X.T)
     variance = SIGMA**2 * (weights**2).sum(1).mean()
     bias_sq = ((weights @ X @ TRUE - AT @ TRUE) ** 2).mean()
-    # The loss by another way: all models against all targets that may come there.
+    # The loss by enumeration: all models with all possible targets.
     losses = []
     for x, y in every_data_set():
         model = Ridge(0, penalty)

@@ -1,4 +1,4 @@
-"""Curvature against dense Hessians, regions against grids, ways of optimisers, and bad input."""
+"""Curvature against dense Hessians, regions against grids, optimizer paths, and bad input."""
 
 import json
 import math
@@ -34,7 +34,7 @@ def model():
 
 
 def dense_hessian(model, x, y):
-    """By torch.func, from the likelihood's formula: independent of ours."""
+    """Return the Hessian by torch.func, from the likelihood's formula."""
     learner = model
     names = list(learner.posterior.shapes)
     shapes = learner.posterior.shapes
@@ -68,7 +68,7 @@ def test_lanczos_finds_the_ends_and_bounds_its_error(model):
     assert residual < 1e-3 * float(values[-1])
 
 
-def test_a_large_model_takes_products_only():
+def test_large_models_use_hessian_vector_products_only():
     x = torch.randn(64, 20, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     net = net_of(20, 30, 1, act=nn.Tanh)
     model = tr.Backprop(net, tr.likelihoods.Normal(1.0), init="net", dtype=torch.float64)
@@ -83,7 +83,7 @@ def test_a_large_model_takes_products_only():
     assert len(found.plot().lines) == 2
 
 
-def test_a_closure_that_fails_leaves_the_weights_where_they_were():
+def test_a_failing_closure_restores_the_weights():
     w = torch.ones(2, requires_grad=True)
     optimizer = tr.diagnostics.Momentum([w], lr=0.1, nesterov=True)
 
@@ -154,7 +154,7 @@ def test_regions_in_two_dimensions_are_the_patterns_of_a_grid(seed):
     patterns = torch.cat([first > 0, net[2](first.relu()) > 0], 1)
     unique, counts = patterns.unique(dim=0, return_counts=True)
     large = [size for size in found.sizes if size > 16 * 4e-4]
-    # Cells that hold many points of the grid have a pattern each (a pattern may have two cells).
+    # Every cell with many grid points has a pattern (two cells may share one).
     assert int((counts > 80).sum()) <= len(large) <= found.n_regions
     assert len(unique) <= found.n_regions
     assert sum(found.sizes) == pytest.approx(16)
@@ -176,7 +176,7 @@ def test_bad_regions():
         tr.diagnostics.max_regions(0, [3])
 
 
-def test_a_way_is_drawn_and_written():
+def test_an_optimizer_path_is_plotted_and_serialized():
     def loss(p):
         return p[0] ** 2 + 10 * p[1] ** 2
 
@@ -194,7 +194,7 @@ def test_a_way_is_drawn_and_written():
     assert "too long" in far.recommendation()
 
 
-def test_the_books_momentum_trains_a_learner():
+def test_momentum_as_in_the_book_trains_a_learner():
     x = torch.linspace(-1, 1, 40)[:, None]
     for optimizer in (tr.diagnostics.Momentum, tr.diagnostics.NormalizedStep):
         model = tr.Backprop(

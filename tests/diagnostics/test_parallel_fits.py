@@ -66,7 +66,7 @@ def test_a_peak_and_its_threshold():
     assert down.peak_ratio == 1
     assert down.interpolation_threshold is None
     up = Capacity(sizes([0.3, 0.4, 0.5], [0.4, 0.3, 0.2]), "x", 0.9, 100, 10)
-    assert up.peak_ratio == 1  # it never comes down again
+    assert up.peak_ratio == 1  # the error does not decrease again
 
 
 def test_bad_capacity():
@@ -94,7 +94,7 @@ def test_a_power_law_is_recovered(floor, scale, power):
 
 
 class Mean:
-    """Predicts the mean of what it saw: its expected loss is sigma^2 (1 + 1/n)."""
+    """Predicts the mean of its training data: its expected loss is sigma^2 (1 + 1/n)."""
 
     def __init__(self, seed):
         self.seed = seed
@@ -107,7 +107,7 @@ class Mean:
 
 
 def test_learning_curve_of_a_mean():
-    """By theory twice 400 rows take 0.125 % off the loss: hardly worth it."""
+    """In theory, doubling 400 rows reduces the loss by only 0.125 %."""
     y = torch.randn(400, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     found = tr.diagnostics.learning_curve(Mean, torch.zeros(400, 1), y, n_jobs=1)
     assert found.n_rows == (32, 64, 128, 224, 320)

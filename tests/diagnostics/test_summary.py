@@ -11,7 +11,7 @@ import tractable as tr
 
 
 def random_stack(seed: int, dims: int) -> nn.Sequential:
-    """Convolutions and average pools with positive weights, so that nothing cancels."""
+    """Return convolutions and average pools with positive weights, so that nothing cancels."""
     generator = torch.Generator().manual_seed(seed)
 
     def pick(low, high):
@@ -52,7 +52,7 @@ def test_the_field_is_the_support_of_the_gradient(seed, dims):
 
 
 class Branches(nn.Module):
-    """A sum and a concatenation of paths of different windows."""
+    """A sum and a concatenation of branches with different windows."""
 
     def __init__(self) -> None:
         super().__init__()

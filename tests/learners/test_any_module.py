@@ -1,4 +1,4 @@
-"""Modules as users write them, under every learner."""
+"""Modules in user code, under every learner."""
 
 import copy
 import threading
@@ -39,7 +39,7 @@ def rows(n=24):
 
 
 def learnt(make, net, x, y, batch_size=8, shuffle=True, **options):
-    """Everything that two epochs and an update taught a learner."""
+    """Return the complete state after two epochs and an update."""
     model = make(net, tr.likelihoods.Normal(0.5), seed=1, **options)
     fit = {"epochs": 2, "batch_size": batch_size, "shuffle": shuffle, "distance_aware": False}
     model.fit(x, y, **fit).update(x, y)
@@ -62,7 +62,7 @@ class Squeezed(nn.Sequential):
 
 
 @pytest.mark.parametrize("flat", [lambda m: nn.Sequential(*m, nn.Flatten(0)), Squeezed])
-def test_one_number_a_row_is_a_column(learner, flat):
+def test_outputs_without_a_column_axis_become_one_column(learner, flat):
     x, y = rows()
     layers = [nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 1)]
     column, wanted = learnt(learner, nn.Sequential(*layers), x, y[:, 0])
@@ -86,7 +86,7 @@ def test_an_output_without_rows_is_refused(learner):
 
 
 class Heads(nn.Module):
-    """Returns what it is told to return of three tensors."""
+    """Returns a selection of three tensors."""
 
     def __init__(self, give):
         super().__init__()
@@ -133,7 +133,7 @@ def test_the_user_selects_one_of_several_output_tensors(learner, key):
     assert torch.equal(plain.predict(x).mean, taken.predict(x).mean)
 
 
-def test_outputs_are_joined_in_the_order_that_is_asked_for(learner):
+def test_outputs_are_joined_in_the_requested_order(learner):
     x, y = rows()
     both = torch.cat([y, -y], 1)
     wanted, _ = learnt(learner, Heads(lambda a, b, x: torch.cat([b, a], 1)), x, both)
@@ -143,7 +143,7 @@ def test_outputs_are_joined_in_the_order_that_is_asked_for(learner):
 
 
 class Auxiliary(nn.Module):
-    """Returns a second head while it trains, and then the first alone, as GoogLeNet does."""
+    """Returns two heads in training mode and the first alone otherwise, like GoogLeNet."""
 
     def __init__(self):
         super().__init__()
@@ -153,7 +153,7 @@ class Auxiliary(nn.Module):
         return Pair(self.a(x), self.b(x)) if self.training else self.a(x)
 
 
-def test_an_output_that_comes_alone_in_predictions_has_no_name_there(learner):
+def test_an_output_may_be_the_only_tensor_in_evaluation_mode(learner):
     x, y = rows()
     wanted, _ = learnt(learner, tr.Output(Auxiliary(), 0), x, y)
     found, _ = learnt(learner, tr.Output(Auxiliary(), "mean"), x, y)
@@ -162,7 +162,7 @@ def test_an_output_that_comes_alone_in_predictions_has_no_name_there(learner):
         learner(tr.Output(Auxiliary(), 1), tr.likelihoods.Normal(0.5)).update(x, y)
 
 
-def test_an_output_that_is_not_there_is_named():
+def test_a_missing_output_is_named():
     x, y = rows()
     net = tr.Output(Heads(lambda a, b, x: {"mean": a, "kind": "k"}), "men")
     with pytest.raises(TypeError, match="no output 'men'; its outputs are 'mean'"):
@@ -229,7 +229,7 @@ class Table(nn.Module):
         return self.head(self.table[x[:, 0]])
 
 
-def test_integers_that_something_is_looked_up_by_stay_integers(learner):
+def test_integer_indices_stay_integers(learner):
     x = torch.arange(24).reshape(-1, 1) % 3
     y = x.float() - 1
     model, found = learnt(learner, OneHot(3, 1), x, y)
@@ -247,18 +247,18 @@ def test_rows_of_a_parameter_are_looked_up(learner):
     assert any(not torch.equal(found[n], t) for n, t in start.items() if n.endswith("table"))
 
 
-# --- rows that need each other -------------------------------------------------------------------
+# --- outputs that depend on other rows -----------------------------------------------------------
 
 
 class Rolled(nn.Linear):
-    """Every row gets the features of the one before, as in a graph."""
+    """Every row receives the features of the previous one, as in a graph."""
 
     def forward(self, x):
         return super().forward(x[torch.arange(24).roll(1)])
 
 
 @pytest.mark.parametrize("name", [n for n in LEARNERS if n not in ("laplace", "last layer")])
-def test_rows_may_need_each_other(name):
+def test_outputs_may_depend_on_other_rows(name):
     x, y = rows()
     model, found = learnt(LEARNERS[name], Rolled(2, 1), x, y, batch_size=None)
     _, wanted = learnt(LEARNERS[name], nn.Linear(2, 1), x.roll(1, 0), y, 24, shuffle=False)
@@ -275,10 +275,10 @@ def test_row_by_row_methods_reject_networks_that_mix_rows():
         tr.Laplace(Rolled(2, 1), tr.likelihoods.Normal(0.5)).update(*rows())
 
 
-# --- networks that cannot be copied, or not yet --------------------------------------------------
+# --- networks that cannot be copied --------------------------------------------------
 
 
-def test_what_cannot_be_run_with_other_weights_says_what_to_do(learner):
+def test_errors_for_networks_without_replaceable_weights_suggest_a_remedy(learner):
     normal = tr.likelihoods.Normal(0.5)
     with pytest.raises(TypeError, match="run the network once"):
         learner(nn.Sequential(nn.LazyLinear(3), nn.Linear(3, 1)), normal)
@@ -312,7 +312,7 @@ def test_torchscript_learns_what_its_module_learns(name, norm):
 
 
 class ByProduct(nn.Linear):
-    """No layer that the local estimator knows: it draws the weights once."""
+    """A layer without support by the local estimator, which then samples its weights once."""
 
     def forward(self, x):
         return x @ self.weight.T + self.bias
@@ -336,7 +336,7 @@ def test_the_local_estimator_draws_the_outputs_of_layers_beside_torchscript():
         same(wanted, found, 1e-5)
 
 
-def test_torchscript_is_refused_where_functions_must_be_seen():
+def test_torchscript_is_refused_by_learners_that_need_moment_rules():
     for net in scripted(nn.Linear(2, 1), torch.zeros(3, 2)):
         with pytest.raises(TypeError, match="layer '0' is a compiled TorchScript"):
             tr.TAGI(nn.Sequential(net), tr.likelihoods.Normal(0.5))
@@ -344,7 +344,7 @@ def test_torchscript_is_refused_where_functions_must_be_seen():
         tr.coverage(net, torch.zeros(3, 2))
 
 
-def test_a_lazy_network_that_was_run_is_like_any_other(learner):
+def test_an_initialized_lazy_network_is_supported(learner):
     net = nn.LazyLinear(1)
     x, y = rows()
     net(x[:2])
@@ -352,7 +352,7 @@ def test_a_lazy_network_that_was_run_is_like_any_other(learner):
 
 
 class Keeps(nn.Module):
-    """Leaves tensors with a graph behind, as many modules do to look at them later."""
+    """Stores tensors with a graph, as many modules do for later inspection."""
 
     def __init__(self):
         super().__init__()
@@ -363,7 +363,7 @@ class Keeps(nn.Module):
         return self.head(self.seen[0])
 
 
-def test_what_a_pass_left_behind_does_not_prevent_copies(learner):
+def test_tensors_stored_by_a_forward_pass_do_not_prevent_copies(learner):
     x, y = rows()
     net = Keeps()
     net(x)
@@ -377,7 +377,7 @@ def test_what_a_pass_left_behind_does_not_prevent_copies(learner):
 
 
 def old(function):
-    """The same by a hook, as before torch had parametrisations."""
+    """The same parametrization by a hook, as in older versions of torch."""
 
     def make(layer):
         with warnings.catch_warnings():
@@ -412,7 +412,7 @@ def test_parametrised_layers_are_learnt(name, norm):
 
 
 @pytest.mark.parametrize("norm", ["weight_norm", "spectral_norm", "orthogonal"])
-def test_parametrised_layers_start_by_the_seed(norm):
+def test_parametrized_layers_are_initialized_from_the_seed(norm):
     net = getattr(parametrizations, norm)(nn.Linear(3, 4)).eval()
     own = net.weight.clone()
     normal = tr.likelihoods.Normal(0.5)
@@ -422,7 +422,7 @@ def test_parametrised_layers_start_by_the_seed(norm):
     assert torch.equal(net.weight, own)
 
 
-# --- parts that run again, and parts that run row by row -----------------------------------------
+# --- checkpointing, reused layers and vmap -----------------------------------------
 
 
 class Checkpointed(nn.Module):
@@ -485,14 +485,14 @@ def test_vmap_inside_changes_nothing(name):
 
 
 class ByProductInRows(RowByRow):
-    """The weights of the body are drawn once, which is what a vmap does to them."""
+    """The weights of the body are sampled once, as vmap requires."""
 
     def forward(self, x):
         return self.head(torch.tanh(ByProduct.forward(self.body, x)))
 
 
 class SlopeInRows(RowByRow):
-    """A derivative by its input inside, as in networks that obey an equation."""
+    """Computes the derivative by its input, as in physics-informed networks."""
 
     def forward(self, x):
         def value(row):
@@ -519,7 +519,7 @@ def test_the_local_estimator_draws_weights_once_inside_vmap(by_row, by_hand):
 
 
 class Experts(nn.Module):
-    """A parameter is an argument of vmap."""
+    """Passes a parameter as an argument of vmap."""
 
     def __init__(self):
         super().__init__()
@@ -530,13 +530,13 @@ class Experts(nn.Module):
 
 
 class Shifted(nn.Linear):
-    """A sum, whose rule needs no function of autograd."""
+    """A sum, whose rule needs no autograd function."""
 
     def forward(self, x):
         return super().forward(x) + torch.func.vmap(lambda row: row[:1] + self.bias)(x)
 
 
-def test_what_vmap_takes_as_an_argument_is_not_drawn_at_outputs():
+def test_parameters_passed_to_vmap_are_not_sampled_at_outputs():
     normal = tr.likelihoods.Normal(0.5)
     assert tr.BayesByBackprop(Experts(), normal).update(*rows()).fitted
     with pytest.raises(NotImplementedError, match=r"local.*vmap.*estimator='weights'"):
@@ -549,7 +549,7 @@ def test_vmap_below_the_rules_is_refused_by_name(make):
         tr.TAGI(make(), tr.likelihoods.Normal(0.5)).update(*rows())
 
 
-def test_vmap_inside_is_refused_by_name_where_it_cannot_be():
+def test_unsupported_vmap_is_refused_by_name():
     normal = tr.likelihoods.Normal(0.5)
     with pytest.raises(tr.NoMomentRule, match="vmap"):
         tr.TAGI(RowByRow(), normal).update(*rows())

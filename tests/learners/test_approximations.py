@@ -1,4 +1,4 @@
-"""The size of approximations that the documentation of the gradient learners states."""
+"""Sizes of approximation errors stated in the documentation of the gradient learners."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tractable.predictive import CategoricalPredictive
 @pytest.mark.parametrize("structure", ["diagonal", "last_layer"])
 @pytest.mark.parametrize("rows", [20, 200])
 def test_classes_without_the_covariance_of_their_outputs(rows: int, structure: str) -> None:
-    """Against the mean of the softmax over functions drawn with all covariances."""
+    """Compare with the mean softmax over functions sampled with all covariances."""
     for seed in range(3):
         g = torch.Generator().manual_seed(seed)
         x = torch.randn(rows, 2, generator=g)
@@ -37,7 +37,7 @@ def test_classes_without_the_covariance_of_their_outputs(rows: int, structure: s
 
 
 def rates(model: Any, epochs: int) -> list[float]:
-    """The learning rate of every batch of a fit."""
+    """Record the learning rate of every batch of a fit."""
     found: list[float] = []
     step = model.method.step
 
@@ -55,7 +55,7 @@ def rates(model: Any, epochs: int) -> list[float]:
 @pytest.mark.parametrize("kind", [tr.Backprop, tr.BayesByBackprop])
 @pytest.mark.parametrize("epochs", [1, 2, 5])
 def test_a_cosine_is_stepped_once_per_epoch(kind: Any, epochs: int) -> None:
-    """Three batches an epoch of the same rate; an online update has the full one."""
+    """The three batches of an epoch have the same rate; online updates use the initial rate."""
     found = rates(kind(nn.Linear(1, 1), Normal(1.0), lr=0.3), epochs)
     want = [0.15 * (1 + math.cos(math.pi * (k // 3) / epochs)) for k in range(3 * epochs)]
     assert found == pytest.approx([*want, 0.3])
@@ -70,8 +70,8 @@ def test_impossible_labels_have_the_least_log_probability(dtype: torch.dtype, le
         assert found == pytest.approx(max(log_prob, least), abs=0.01)
 
 
-def test_a_newton_step_that_overflows_is_taken_back() -> None:
-    """A rate of exp(-6) that is to explain counts of 1,000 has next to no curvature."""
+def test_a_newton_step_that_overflows_is_reverted() -> None:
+    """With a rate of exp(-6) and counts of 1,000 the curvature is nearly zero."""
     net = nn.Linear(1, 1, bias=False)
     net.weight.data.fill_(-6.0)
     x, y = torch.ones(20, 1), torch.full((20, 1), 1000.0)
@@ -85,8 +85,8 @@ def test_a_newton_step_that_overflows_is_taken_back() -> None:
         assert math.isfinite(model.history[-1]["log_evidence"])
 
 
-def test_a_newton_step_uphill_is_made() -> None:
-    """Of a quadratic log posterior it ends at the mode."""
+def test_an_improving_newton_step_is_accepted() -> None:
+    """With a quadratic log posterior it ends at the mode."""
     x = torch.linspace(-1, 1, 20).unsqueeze(1)
     y: Tensor = 3 * x
     model = tr.Laplace(

@@ -26,19 +26,19 @@ def fit(data, prior, **options):
     return model.posterior.loc
 
 
-def test_greatest_likelihood_is_least_squares(data):
+def test_maximum_likelihood_is_least_squares(data):
     x, y = data
     assert torch.allclose(fit(data, None), torch.linalg.lstsq(x, y).solution, atol=1e-4)
 
 
-def test_a_normal_prior_is_a_ridge(data):
+def test_a_normal_prior_is_ridge_regression(data):
     x, y = data
     penalty = 0.5**2 / 0.3**2 * torch.eye(3, dtype=DOUBLE)
     ridge = torch.linalg.solve(x.T @ x + penalty, x.T @ y)
     assert torch.allclose(fit(data, tr.priors.Normal(0.3)), ridge, atol=1e-4)
 
 
-def test_a_laplace_prior_is_a_lasso(data):
+def test_a_laplace_prior_is_lasso_regression(data):
     linear_model = pytest.importorskip("sklearn.linear_model")
     x, y = data
     scale = 0.02
@@ -52,7 +52,7 @@ def test_dropout_is_active_when_learning_and_only_on_request_when_predicting():
     x = torch.randn(5, 3)
     plain = tr.Backprop(net, tr.likelihoods.Normal(0.1))
     active = tr.Backprop(net, tr.likelihoods.Normal(0.1), mc_dropout=True, n_weight_samples=200)
-    assert torch.equal(plain.posterior.loc, active.posterior.loc)  # the same first weights
+    assert torch.equal(plain.posterior.loc, active.posterior.loc)  # the same initial weights
     assert plain.predict(x).epistemic.max() == 0
     assert active.predict(x).epistemic.min() > 0
     spread = active.predict(x, n_weight_samples=4000)
@@ -76,7 +76,7 @@ def test_batch_norm_statistics_are_learnt():
     assert int(model.net[1].num_batches_tracked) == 0
 
 
-def test_an_ensemble_spreads_where_there_are_no_data():
+def test_ensemble_variance_grows_outside_the_data():
     generator = torch.Generator().manual_seed(0)
     x = torch.rand(64, 1, generator=generator)
     net = nn.Sequential(nn.Linear(1, 20), nn.Tanh(), nn.Linear(20, 1))
@@ -92,7 +92,7 @@ def test_an_ensemble_spreads_where_there_are_no_data():
 
 
 @pytest.mark.parametrize("kind", ["numbers", "classes"])
-def test_one_vectorized_pass_learns_what_members_learn_alone(kind, monkeypatch):
+def test_vectorized_training_equals_separate_training(kind, monkeypatch):
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(50, 2, generator=generator, dtype=DOUBLE)
     y = x.sum(1) if kind == "numbers" else (x.sum(1) > 0).long()
@@ -115,13 +115,13 @@ def test_one_vectorized_pass_learns_what_members_learn_alone(kind, monkeypatch):
     )
 
 
-# --- what stays as it was handed over --------------------------------------------------------
+# --- what is not changed --------------------------------------------------------
 
 
 @pytest.mark.parametrize("learner", [tr.Backprop, tr.Laplace])
 @pytest.mark.parametrize("seed", [0, 3])
 def test_parameters_without_a_gradient_keep_their_values(learner, seed):
-    """A frozen part, such as a trained body, is not drawn again with the first weights."""
+    """A frozen part, such as a trained body, is not reinitialized."""
     net = nn.Sequential(nn.Linear(3, 8).requires_grad_(False), nn.ReLU(), nn.Linear(8, 1))
     model = learner(net, tr.likelihoods.Normal(0.5), seed=seed)
     ensemble = tr.Ensemble(

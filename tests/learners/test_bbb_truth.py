@@ -15,7 +15,7 @@ S = 0.5
 
 @pytest.fixture(scope="module")
 def conjugate():
-    """A linear model whose exact posterior is diagonal: its columns are orthogonal."""
+    """Return a linear model with orthogonal columns, so that the exact posterior is diagonal."""
     generator = torch.Generator().manual_seed(3)
     x, _ = torch.linalg.qr(torch.randn(32, 3, generator=generator, dtype=torch.float64))
     x = 6 * x
@@ -51,7 +51,7 @@ def test_the_exact_posterior_is_found(conjugate, estimator, kl):
     assert (posterior.variance / variance - 1).abs().max() < 0.12
     # For this model the bound is tight: at the optimum it is the evidence itself.
     assert model.elbo(x, y, n_samples=2000) == pytest.approx(evidence, abs=0.15)
-    # The record's is of one draw: a few nats of noise, but no factor or offset.
+    # The recorded value uses one sample: a few nats of noise, but no factor or offset.
     assert model.history[-1]["elbo"] == pytest.approx(evidence, abs=10)
 
 
@@ -78,7 +78,7 @@ def test_the_bound_is_analytic_anywhere(conjugate):
 
 
 def objective(model, x, y, eps, weight):
-    """f of eqs. (10) and (11), written down as in the source, for autograd."""
+    """Return f of eqs. (10) and (11), written as in the source, for autograd."""
     mu, rho = (v.detach().clone().requires_grad_() for v in model.state.vectors)
     sigma = (1 + rho.exp()).log()
     w = mu + sigma * eps
@@ -194,7 +194,7 @@ def test_a_derivative_that_a_network_takes_of_a_local_layer_is_differentiated_as
     torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
 
 
-def test_other_functions_see_one_draw_of_the_parameter():
+def test_other_functions_use_one_sample_of_the_parameter():
     class Net(nn.Module):
         def __init__(self):
             super().__init__()
@@ -221,7 +221,7 @@ def test_weights_of_the_divergence_add_up():
     assert shares(0.01)[0] == 0.01
 
 
-def test_first_parameters_are_as_published():
+def test_initial_parameters_are_as_published():
     net = nn.Sequential(nn.Linear(50, 50), nn.LayerNorm(50), nn.Linear(50, 1))
     model = tr.BayesByBackprop(net, tr.likelihoods.Normal(1.0))
     posterior = model.posterior
@@ -258,7 +258,7 @@ def test_gaussian_inputs_are_refused():
         linear_model().predict(tr.Gaussian(torch.zeros(1, 3), 1.0))
 
 
-def test_functions_that_a_file_cannot_hold_are_asked_for(tmp_path):
+def test_loading_requires_functions_that_cannot_be_saved(tmp_path):
     model = linear_model(optimizer=lambda p, lr: torch.optim.SGD(p, lr=lr))
     model.fit(torch.zeros(4, 3), torch.zeros(4), epochs=1)
     model.save(tmp_path / "m.tr")

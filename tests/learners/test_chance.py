@@ -1,4 +1,4 @@
-"""Random functions that a network calls draw from the learner's generator, under every learner."""
+"""Random functions called by a network use the learner's generator, under every learner."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ LEARNERS: list[Any] = [tr.TAGI, tr.BayesByBackprop, tr.Backprop]
 
 @pytest.mark.parametrize("kind", LEARNERS, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("make", NETS, ids=["F.dropout", "randn_like", "attention", "LSTM"])
-def test_the_global_seed_is_neither_read_nor_touched(kind: Any, make: Any) -> None:
+def test_the_global_generator_is_neither_used_nor_changed(kind: Any, make: Any) -> None:
     torch.manual_seed(5)
     net = make()
     found = []
@@ -81,8 +81,8 @@ def test_predictions_are_the_same_at_every_call() -> None:
         assert torch.equal(learner.predict(X).mean, first)
 
 
-def test_steps_differ_in_what_they_draw() -> None:
-    """A seed for every pass, not one for all."""
+def test_steps_draw_different_random_numbers() -> None:
+    """Each pass has a separate seed."""
     chance = ForwardRng(torch.device("cpu"))
     generator = torch.Generator().manual_seed(0)
     drawn = []
@@ -92,7 +92,7 @@ def test_steps_differ_in_what_they_draw() -> None:
     assert len(set(drawn)) == 5
 
 
-def test_a_network_that_draws_nothing_leaves_the_generator_alone() -> None:
+def test_a_deterministic_network_does_not_advance_the_generator() -> None:
     chance = ForwardRng(torch.device("cpu"))
     generator = torch.Generator().manual_seed(0)
     before = generator.get_state()
@@ -105,8 +105,8 @@ def test_a_network_that_draws_nothing_leaves_the_generator_alone() -> None:
 
 @pytest.mark.parametrize("train", [True, False])
 @pytest.mark.parametrize("first", [2, 3, 6, 100])
-def test_one_that_begins_to_draw_later_is_found_out(first: int, train: bool) -> None:
-    """At once: only the pass that begins depends on the global generator."""
+def test_random_numbers_drawn_in_later_passes_are_detected(first: int, train: bool) -> None:
+    """Only the first random pass depends on the global generator."""
     found = []
     for seed in range(3):
         chance = ForwardRng(torch.device("cpu"))
@@ -122,8 +122,8 @@ def test_one_that_begins_to_draw_later_is_found_out(first: int, train: bool) -> 
     assert found[0][1:] == found[1][1:] == found[2][1:]
 
 
-def test_draws_of_others_are_not_taken_for_those_of_the_network() -> None:
-    """Another thread draws in the middle of a pass: nothing changes for this network."""
+def test_random_numbers_of_other_threads_are_not_attributed_to_the_network() -> None:
+    """Another thread draws during a pass, which does not affect this network."""
     chance = ForwardRng(torch.device("cpu"))
     generator = torch.Generator().manual_seed(0)
     before = generator.get_state()
@@ -136,7 +136,7 @@ def test_draws_of_others_are_not_taken_for_those_of_the_network() -> None:
 
 
 class Rising(nn.Linear):
-    """Drops nothing in its first passes."""
+    """Applies no dropout in its first passes."""
 
     passes = 0
 
@@ -146,7 +146,7 @@ class Rising(nn.Linear):
 
 
 @pytest.mark.parametrize("kind", LEARNERS, ids=lambda kind: kind.__name__)
-def test_a_network_that_begins_to_draw_leaves_the_global_generator_alone(kind: Any) -> None:
+def test_a_network_that_draws_later_does_not_advance_the_global_generator(kind: Any) -> None:
     Rising.passes = 0
     learner = kind(Rising(4, 1), tr.likelihoods.Normal(1.0), seed=3)
     for _ in range(8):
@@ -160,7 +160,7 @@ def test_a_network_that_begins_to_draw_leaves_the_global_generator_alone(kind: A
 
 @pytest.mark.parametrize("engine", ["auto", "torch", "compiled"])
 def test_all_passes_of_a_learner_are_counted_together(engine: str) -> None:
-    """Updates, predictions and statistics ask the same ``ForwardRng`` whether the network draws."""
+    """Updates, predictions and statistics share one ``ForwardRng``."""
     net = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 1))
     options: Any = {"compile": True} if engine == "compiled" else {"engine": engine}
     method = tr.TAGI(net, tr.likelihoods.Normal(), **options).method

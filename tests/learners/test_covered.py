@@ -1,4 +1,4 @@
-"""What coverage says of a network, against what TAGI then does."""
+"""The coverage report of a network agrees with the behavior of TAGI."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ import tractable as tr
 
 
 class Odd(nn.Module):
-    """A function without a rule, a softmax by hand, and a layer that is used twice."""
+    """A function without a rule, an explicit softmax, and a layer that is used twice."""
 
     def __init__(self):
         super().__init__()
@@ -20,7 +20,7 @@ class Odd(nn.Module):
 
 
 class Flip(nn.Module):
-    """After which it is not followed what positions have in common."""
+    """A function after which the shared variance of positions is not tracked."""
 
     def forward(self, x):
         return x.flip(-1)
@@ -92,7 +92,7 @@ def test_inputs_are_those_of_fit():
         tr.coverage(nn.Linear(3, 1), torch.ones(2, 2))
 
 
-def test_rules_of_the_users_own_are_told_apart():
+def test_custom_rules_are_marked():
 
     @tr.moment_rule(torch.Tensor.erfinv)
     def rule(x):

@@ -1,4 +1,4 @@
-"""The posterior of an ensemble as one Gaussian, and updates that one member refuses."""
+"""The posterior of an ensemble as one Gaussian, and updates refused by one member."""
 
 import pytest
 import torch
@@ -31,7 +31,7 @@ def test_the_posterior_has_the_moments_of_the_mixture(kind, n, seed):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("refusing", [0, 1, 2])
-def test_an_update_that_one_member_refuses_changes_none(kind, refusing, monkeypatch):
+def test_an_update_refused_by_one_member_changes_none(kind, refusing, monkeypatch):
     model = ensemble(kind, 3)
     x, y = torch.randn(8, 2, generator=torch.Generator().manual_seed(1)), torch.ones(8)
     model.update(x, y)

@@ -1,4 +1,4 @@
-"""One target of any size leaves an inferred noise as it is."""
+"""A single target of any size does not change an inferred noise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The training loop of TAGI: what it accepts, records, repeats and resumes."""
+"""The training loop of TAGI: inputs, records, reproducibility and resuming."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ class Killed(Exception):
 
 
 @pytest.mark.parametrize("engine", ["torch", "auto"])
-def test_a_killed_fit_resumes_to_the_same_bits(tmp_path, engine):
+def test_resuming_an_interrupted_fit_is_bit_for_bit_identical(tmp_path, engine):
     x, y = data()
     straight = model(engine).fit(x, y, epochs=6, batch_size=7, calibrate=True)
     path = tmp_path / "run.safetensors"
@@ -59,7 +59,7 @@ def test_resuming_another_run_is_refused(tmp_path):
         model().fit(x, y, epochs=5, resume=path)
 
 
-def test_same_seed_same_bits_and_another_seed_other_bits():
+def test_results_are_reproducible_by_seed():
     x, y = data()
     first, second = (model(seed=3).fit(x, y, epochs=3) for _ in range(2))
     assert torch.equal(state(first), state(second))
@@ -109,7 +109,8 @@ def test_a_rare_shape_of_batch_is_not_compiled(monkeypatch):
 
 def test_gaussian_inputs_flow_into_predictions_and_learning():
     x, y = data()
-    learner = model().fit(x, y, epochs=5, distance_aware=False)  # what the inputs' variance adds
+    # Without distances, the difference is the contribution of the input variance.
+    learner = model().fit(x, y, epochs=5, distance_aware=False)
     certain = learner.predict(x)
     doubtful = learner.predict(tr.Gaussian(x, 0.5))
     torch.testing.assert_close(doubtful.mean, certain.mean)
@@ -158,7 +159,7 @@ def test_predicting_in_pieces_changes_nothing():
     )
 
 
-def test_calibration_fits_the_noise_to_rows_that_were_held_out():
+def test_calibration_fits_the_noise_on_validation_rows():
     x, y = data(200)
     learner = model("native").fit(x, y, epochs=20, calibrate=True)
     fresh_x, fresh_y = data(2000, seed=9)
@@ -169,7 +170,7 @@ def test_calibration_fits_the_noise_to_rows_that_were_held_out():
 
 
 class Residual(nn.Module):
-    """A module of the user's own, which cannot be written to a file."""
+    """A custom module, which cannot be written to a file."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -194,7 +195,7 @@ def test_save_and_load_change_nothing(tmp_path):
     assert torch.equal(state(learner), state(loaded))
 
 
-def test_a_module_of_the_users_own_is_loaded_into_a_new_one(tmp_path):
+def test_custom_modules_are_loaded_into_a_new_instance(tmp_path):
     x, y = data()
     learner = tr.TAGI(Residual(), tr.likelihoods.Normal(0.1)).fit(x, y, epochs=2)
     path = tmp_path / "model.safetensors"
@@ -224,7 +225,7 @@ def test_damaged_and_foreign_files_are_refused(tmp_path):
         tr.TAGI.load(path)
 
 
-def test_saving_leaves_the_old_file_when_it_fails(tmp_path, monkeypatch):
+def test_a_failed_save_keeps_the_existing_file(tmp_path, monkeypatch):
     path = tmp_path / "model.safetensors"
     learner = model()
     learner.save(path)

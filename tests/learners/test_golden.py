@@ -1,6 +1,6 @@
 """The published implementation, pytagi 0.1.12, number by number.
 
-``tests/golden/make_pytagi_golden.py`` made the files and says how.
+``tests/golden/make_pytagi_golden.py`` creates the files and documents how.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What ``log_prob_gradient`` of TAGI is: the derivative through the means, variances held fixed."""
+"""``log_prob_gradient`` of TAGI is the derivative through the means with fixed variances."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def fitted(name: str, seed: int) -> tuple[tr.TAGI, torch.Tensor, torch.Tensor]:
 
 @pytest.mark.parametrize("name", LIKELIHOODS)
 @pytest.mark.parametrize("seed", range(3))
-def test_it_is_the_derivative_through_the_means(name: str, seed: int) -> None:
-    """With tangents, the means are those of the network of the means."""
+def test_input_gradient_is_the_derivative_through_the_means(name: str, seed: int) -> None:
+    """With tangent moments, the means are those of the network at the posterior means."""
     model, x, y = fitted(name, seed)
     checked, targets = model.checks.data(x, y)
     gradient = model.log_prob_gradient(checked, targets)
@@ -51,8 +51,8 @@ def test_it_is_the_derivative_through_the_means(name: str, seed: int) -> None:
         torch.testing.assert_close(gradient[:, k], (up - down) / 2e-5, rtol=1e-6, atol=1e-8)
 
 
-def test_the_variances_of_the_units_are_left_out() -> None:
-    """As the docstring says: the whole derivative is another one."""
+def test_input_gradient_omits_the_variances_of_the_units() -> None:
+    """The full derivative differs, as documented."""
     model, x, y = fitted("normal", 0)
     gradient = model.log_prob_gradient(x, y)
     step = torch.zeros_like(x)

@@ -20,13 +20,13 @@ from tractable.persistence import model_file
 from tractable.training.data import ArrayData
 
 F64 = {"dtype": torch.float64}
-STILL = {"init": "net", "optimizer": "SGD", "lr": 1e-300}  # the network's own weights stay
+STILL = {"init": "net", "optimizer": "SGD", "lr": 1e-300}  # keep the network's own weights
 STRUCTURES = ("last_layer", "diagonal")
 SIGMA, DELTA = 0.3, 0.7
 
 
 def line(rows=40, inputs=3, seed=0):
-    """A noisy plane."""
+    """Return noisy rows of a plane."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(rows, inputs))
     return x, x @ rng.normal(size=inputs) + 0.5 + SIGMA * rng.normal(size=rows)
@@ -37,7 +37,7 @@ def design(x):
 
 
 def exact(x, y, delta, centre=0.0):
-    """Mean and covariance of the weights and the bias."""
+    """Return mean and covariance of the weights and the bias."""
     d = design(x)
     precision = d.T @ d / SIGMA**2 + delta * np.eye(d.shape[1])
     right = d.T @ y / SIGMA**2 + delta * centre
@@ -50,12 +50,12 @@ def log_evidence(x, y, delta):
 
 
 def exactly(**options):
-    """A linear model that is all last layer."""
+    """Return a linear model, all of which is the last layer."""
     return tr.Laplace(nn.Linear(3, 1), Normal(SIGMA), structure="last_layer", **F64, **options)
 
 
 def small(outputs=1, seed=0, act=nn.Tanh):
-    """A network in double precision with weights that are not tiny."""
+    """Return a network in double precision with weights that are not small."""
     torch.manual_seed(seed)
     net = nn.Sequential(nn.Linear(2, 5), act(), nn.Linear(5, outputs)).double()
     for parameter in net.parameters():
@@ -89,7 +89,7 @@ def fitted(case, structure, **options):
     return model.fit(x, y, epochs=1, batch_size=7), net, x, y
 
 
-# --- a linear model: everything is known ----------------------------------------------------------
+# --- linear models with exact answers ----------------------------------------------------------
 
 
 def test_a_linear_model_is_learnt_exactly():
@@ -110,7 +110,7 @@ def test_a_linear_model_is_learnt_exactly():
     assert "log_evidence" not in model.history[0]
 
 
-def test_the_tuned_precision_is_that_of_greatest_exact_evidence():
+def test_the_tuned_precision_maximizes_the_exact_evidence():
     x, y = line(rows=12)
     model = exactly().fit(x, y, epochs=1)
     best = minimize_scalar(lambda t: -log_evidence(x, y, math.exp(t)), bracket=(-1, 1), tol=1e-12)
@@ -223,7 +223,7 @@ def test_a_likelihood_that_is_not_log_concave_keeps_the_diagonal():
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_log_concave_likelihood_is_taken_as_it_is(case):
+def test_a_log_concave_likelihood_is_not_diagonalized(case):
     likelihood, outputs = CASES[case]
     _, y = rows_for(likelihood, outputs)
     z = 3 * torch.randn(30, outputs, generator=torch.Generator().manual_seed(0), **F64)
@@ -238,7 +238,7 @@ def test_a_log_concave_likelihood_is_taken_as_it_is(case):
         assert torch.allclose(second, dense, atol=1e-14)
 
 
-def test_a_sure_softmax_keeps_its_form_in_single_precision():
+def test_curvature_of_a_confident_softmax_is_accurate_in_float32():
     """Adding a number to all outputs changes nothing, so no curvature may appear that way."""
     generator = torch.Generator().manual_seed(0)
     z = torch.randn(2000, 10, generator=generator) * torch.logspace(-1, 2, 2000).unsqueeze(1)
@@ -303,8 +303,8 @@ def test_newton_finds_the_mode_of_a_softmax():
     assert slopes[-1] < 1e-12
 
 
-def test_a_newton_step_downhill_is_taken_back():
-    """Sure of one class while half of the rows are of the other: no curvature, so a leap."""
+def test_a_worsening_newton_step_is_reverted():
+    """A confident wrong start has no curvature, so the first step is too long."""
     x, y = torch.ones(20, 1), torch.arange(20) % 2
     net = nn.Linear(1, 2, bias=False)
     with torch.no_grad():
@@ -374,7 +374,7 @@ def test_the_input_gradient_is_that_of_finite_differences(case, structure):
         assert torch.allclose(gradient[:, k], slope, rtol=1e-5, atol=1e-7)
 
 
-def test_far_from_the_data_it_knows_less():
+def test_variance_grows_outside_the_training_data():
     x = torch.linspace(-1, 1, 60).unsqueeze(1)
     y = torch.sin(3 * x[:, 0]) + 0.1 * torch.randn(60, generator=torch.Generator().manual_seed(0))
     for structure in STRUCTURES:
@@ -385,7 +385,7 @@ def test_far_from_the_data_it_knows_less():
         assert far > 4 * near
 
 
-def test_validation_watches_the_mode_alone():
+def test_validation_scores_the_mode_only():
     likelihood, outputs = CASES["normal"]
     x, y = rows_for(likelihood, outputs)
     net = small(outputs)
@@ -395,7 +395,7 @@ def test_validation_watches_the_mode_alone():
     assert model.history[0]["validation_nll"] == pytest.approx(plain, rel=1e-12)
 
 
-def test_statistics_of_batches_are_used_as_they_were_learnt():
+def test_predictions_use_running_statistics():
     net = nn.Sequential(nn.Linear(2, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, 1))
     x, y = rows_for(Normal(0.4), 1)
     for structure in STRUCTURES:
@@ -410,7 +410,7 @@ def test_statistics_of_batches_are_used_as_they_were_learnt():
 
 
 def test_pruned_weights_are_known_to_be_zero():
-    """What is left has the posterior of a model without them."""
+    """The other weights have the posterior of a model without the pruned ones."""
     x, y = line()
     model = exactly(prior_precision=DELTA)
     model.fit(x, y, epochs=1).prune(0.5).fit(x, y, epochs=1)
@@ -461,12 +461,12 @@ def test_a_small_file_cannot_ask_for_a_large_covariance(tmp_path):
     ("options", "word"),
     [({"structure": "kronecker"}, "structure"), ({"prior_precision": 0.0}, "positive")],
 )
-def test_options_that_mean_nothing_are_refused(options, word):
+def test_invalid_options_are_refused(options, word):
     with pytest.raises(ValueError, match=word):
         tr.Laplace(nn.Linear(2, 1), Normal(0.1), **options)
 
 
-# --- at work in the rest of the library -----------------------------------------------------------
+# --- use by other parts of the library -----------------------------------------------------------
 
 
 @pytest.mark.parametrize("structure", STRUCTURES)

@@ -1,4 +1,4 @@
-"""The growth of the variance off the data where the function is flatter than on average."""
+"""Growth of the variance off the data where the function is flatter than on average."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tractable.learners.off_data.support import TrainingSupport
 
 
 def steep_then_flat(x: torch.Tensor) -> torch.Tensor:
-    """Steep within 0.1 of zero, flat elsewhere."""
+    """Return a function that is steep within 0.1 of zero and flat elsewhere."""
     return torch.cat([x[:, :1].clamp(-0.1, 0.1) * 10, -2 * x[:, :1].clamp(-0.1, 0.1)], dim=1)
 
 
@@ -39,7 +39,7 @@ def test_the_slope_is_limited_by_the_secants_from_the_nearest_row() -> None:
     assert bool((share < 0.1).all())
 
 
-def test_functions_that_are_as_steep_everywhere_are_not_limited() -> None:
+def test_functions_of_constant_slope_are_not_limited() -> None:
     draw = torch.Generator().manual_seed(1)
     x = torch.randn(400, 3, generator=draw, dtype=torch.float64)
     for function in (lambda x: x @ x.new_tensor([[1.0], [-2.0], [0.5]]), lambda x: x.sin()):

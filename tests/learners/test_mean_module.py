@@ -1,4 +1,4 @@
-"""The ordinary module at the means of the weights, with the statistics that were learnt."""
+"""The ordinary module with the posterior means and the learned running statistics."""
 
 from functools import partial
 
@@ -11,7 +11,7 @@ from tractable.learners import Learner
 
 
 class Scaled(nn.Module):
-    """A layer of the user's own, whose buffer follows the batches."""
+    """A custom layer whose buffer tracks the batches."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ def rows(seed: int, scale: float = 1.0):
 
 
 def by_hand(model: Learner, net: nn.Module, x: torch.Tensor) -> torch.Tensor:
-    """The network with means and buffers put in one by one."""
+    """Return the network with means and buffers assigned one by one."""
     tensors = {**model.posterior.means(), **model.state.buffers}
     return torch.func.functional_call(net.eval(), tensors, (x,)).detach()
 
@@ -63,7 +63,7 @@ def by_hand(model: Learner, net: nn.Module, x: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("learner", LEARNERS)
 @pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("seed", [0, 1])
-def test_it_has_the_means_and_the_running_statistics(network, learner, seed):
+def test_mean_module_has_the_means_and_running_statistics(network, learner, seed):
     x, y = rows(seed, scale=(1.0, 5.0)[seed])
     torch.manual_seed(seed)
     net = NETWORKS[network]()
@@ -91,7 +91,7 @@ def test_the_module_and_the_learner_are_independent():
 
 
 @pytest.mark.parametrize("learner", [tr.BayesByBackprop, tr.Backprop])
-def test_buffers_of_a_layer_of_the_users_own_come_along(learner):
+def test_buffers_of_custom_layers_are_included(learner):
     x, y = rows(0)
     net = nn.Sequential(Scaled(), nn.Linear(4, 1))
     model = learner(net, NORMAL(0.1), lr=1e-2).fit(x, y, epochs=2)
@@ -121,7 +121,7 @@ def test_an_ensemble_has_one_for_each_member(network, kind):
 
 @pytest.mark.parametrize("network", ["batch norm", "convolutions", "frozen"])
 def test_a_posterior_refuses_a_network_with_buffers(network):
-    """It holds parameters only, and the statistics of the given network would be used."""
+    """It holds parameters only, so the statistics of the given network would be used."""
     x, y = rows(0)
     net = NETWORKS[network]()
     model = tr.TAGI(net, NORMAL(0.1)).fit(x, y, epochs=1)

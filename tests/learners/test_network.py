@@ -1,4 +1,4 @@
-"""A module run with other tensors: as torch.func.functional_call does, with nothing left over."""
+"""Running a module with other tensors, as ``torch.func.functional_call`` does."""
 
 import copy
 import threading
@@ -37,7 +37,7 @@ def network() -> Network:
     return Network(Shared(), torch.float32, torch.device("cpu"))
 
 
-def test_it_is_functional_call():
+def test_outputs_equal_functional_call():
     run = network()
     net, x = run.module, torch.randn(5, 3, generator=torch.Generator().manual_seed(0))
     own = copy.deepcopy(net.state_dict())
@@ -65,7 +65,7 @@ def test_gradients_reach_the_given_tensors():
     assert net.first.weight.grad is None
 
 
-def test_an_error_leaves_the_module_as_it_was():
+def test_an_error_restores_the_module():
     run = network()
     net = run.module
     weight = net.first.weight
@@ -78,7 +78,7 @@ def test_an_error_leaves_the_module_as_it_was():
     assert net.first.weight is weight
 
 
-def test_threads_run_one_module_one_after_the_other():
+def test_threads_run_one_module_sequentially():
     class Slow(nn.Linear):
         def forward(self, x):
             time.sleep(0.002)

@@ -1,4 +1,4 @@
-"""Online updates of gradient learners: every learnable noise approaches that of the rows."""
+"""Online updates of gradient learners: learnable noise converges to that of the rows."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def of_two(f: Tensor, noise: float) -> Tensor:
 
 
 def correlated_size(likelihood: likelihoods.MultivariateNormal) -> Tensor:
-    """The standard deviations, and the covariance as if the correlation was as simulated."""
+    """Return standard deviations, and the covariance with the simulated correlation."""
     c = likelihood.covariance
     return torch.stack([c[0, 0], c[1, 1], c[0, 1] / 0.6]).clamp_min(0).sqrt()
 
@@ -135,7 +135,7 @@ def rows(case: Case, noise: float, seed: int) -> tuple[Tensor, Tensor]:
 
 
 def fitted(name: str, case: Case, noise: float, seed: int) -> Any:
-    """A learner after a fit to rows of this noise."""
+    """Return a learner fitted to rows with this noise."""
     kind, options = LEARNERS[name]
     net: nn.Module = nn.Linear(1, case.outputs)
     if isinstance(case.make(), likelihoods.PerStep):
@@ -155,7 +155,7 @@ class Steps(nn.Module):
 
 
 class Apart(nn.Module):
-    """Components that start at 2 and -2, so that they do not take each other's rows."""
+    """Return components that start at 2 and -2, so that each keeps its rows."""
 
     def forward(self, z: Tensor) -> Tensor:
         return z + torch.tensor([0.0, 0.0, 2.0, -2.0])
@@ -170,7 +170,7 @@ def follow(model: Any, case: Case, noise: float, seed: int) -> None:
 @pytest.mark.parametrize("learner", LEARNERS)
 @pytest.mark.parametrize("name", CASES)
 def test_the_noise_of_a_stream_is_learnt(name: str, learner: str) -> None:
-    """After a fit to rows of twice the noise, or of half of it."""
+    """The fit used rows with twice or half the noise of the stream."""
     case = CASES[name]
     for seed, noise in enumerate(case.noises):
         model = fitted(learner, case, (2.0, 0.5)[seed] * noise, seed)
@@ -182,7 +182,7 @@ def test_the_noise_of_a_stream_is_learnt(name: str, learner: str) -> None:
 
 
 def test_thresholds_are_learnt_online() -> None:
-    """Three levels, whose borders lie elsewhere in the stream than in the fit."""
+    """The thresholds of three levels differ between the fit and the stream."""
     x = torch.randn(ROWS, 1, generator=torch.Generator().manual_seed(0))
     noisy = x + torch.randn(x.shape, generator=torch.Generator().manual_seed(1))
     for kind, _ in LEARNERS.values():
@@ -198,7 +198,7 @@ def test_thresholds_are_learnt_online() -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_one_row_after_a_fit_changes_the_noise_little(name: str) -> None:
-    """It counts as one row beside those of the fit."""
+    """It counts as one row in addition to those of the fit."""
     case = CASES[name]
     for seed, noise in enumerate(case.noises):
         model = fitted("Backprop", case, noise, seed)
@@ -233,7 +233,7 @@ def test_missing_targets_leave_the_noise_and_the_predictions_finite(learner: str
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
-def test_an_update_that_is_refused_leaves_the_noise(learner: str) -> None:
+def test_a_refused_update_does_not_change_the_noise(learner: str) -> None:
     kind, options = LEARNERS[learner]
     for make in (likelihoods.Normal, likelihoods.StudentT, likelihoods.Laplace):
         model = kind(nn.Linear(1, 1), make(), **options)
@@ -255,10 +255,10 @@ def test_error_bars_of_targets_are_not_taken_for_noise(learner: str) -> None:
     model = kind(nn.Linear(1, 1), likelihoods.Normal(), lr=0.05, **options)
     for some, targets in zip(x.split(100), y.split(100), strict=True):
         model.update(some, tr.Gaussian(targets, torch.full_like(targets, 0.16)))
-    assert 0.05 < float(model.likelihood.noise_mean) < 0.2  # 0.26 if they were
+    assert 0.05 < float(model.likelihood.noise_mean) < 0.2  # 0.26 if error bars were ignored
 
 
-def test_straight_log_densities_have_the_curvature_of_their_expected_score() -> None:
+def test_piecewise_linear_log_densities_use_the_expected_curvature() -> None:
     """The second derivative of the Laplace density is zero almost everywhere."""
     z = torch.randn(5, 2, generator=torch.Generator().manual_seed(0))
     y = torch.zeros_like(z)
@@ -275,8 +275,8 @@ def test_straight_log_densities_have_the_curvature_of_their_expected_score() -> 
 
 
 @pytest.mark.parametrize("missing", [False, True])
-def test_parts_in_blocks_have_the_curvature_of_the_whole(missing: bool) -> None:
-    """That of the sum of log densities, by differentiation."""
+def test_blockwise_curvature_equals_that_of_the_whole(missing: bool) -> None:
+    """Compare with the derivatives of the sum of log densities."""
     g = torch.Generator().manual_seed(1)
     joint = likelihoods.Joint(
         likelihoods.Normal(0.5), likelihoods.Poisson(), likelihoods.Softmax(3)
@@ -309,7 +309,7 @@ def test_the_curvature_of_a_mixture_is_its_second_derivative(component: Likeliho
             torch.testing.assert_close(ours, whole, rtol=1e-8, atol=1e-10)
 
 
-def test_a_mixture_of_straight_log_densities_is_curved() -> None:
+def test_a_mixture_of_piecewise_linear_log_densities_has_curvature() -> None:
     likelihood = likelihoods.Mixture(likelihoods.Laplace(0.5), 2)
     z = torch.tensor([[0.0, 0.0, -1.0, 1.0]])
     _, second = likelihood.curvature(torch.tensor([[1.2]]), z)

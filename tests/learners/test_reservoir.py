@@ -1,4 +1,4 @@
-"""The rows that are kept of a loader are a uniform draw from all of them."""
+"""The rows stored from a loader are a uniform sample of all rows."""
 
 import pytest
 import torch
@@ -17,7 +17,7 @@ def test_rows_with_the_greatest_numbers_are_kept(batch, n_kept, seed, monkeypatc
     monkeypatch.setattr(support, "max_kept_rows", lambda event: n_kept)
     monkeypatch.setattr(LoaderData, "epoch", lambda self, order: iter(pairs))
     watched = reservoir.ReservoirLoader(LoaderData(None, None, None), seed)
-    for _ in range(2):  # every pass begins again
+    for _ in range(2):  # every pass restarts
         assert len(list(watched.epoch(None))) == len(pairs)
     generator = support.support_generator(seed)
     drawn = [torch.rand(len(x), generator=generator, dtype=torch.float64) for x, _ in pairs]

@@ -1,4 +1,4 @@
-"""No single reading wrecks a model, and what is exact stays exact."""
+"""Robust learners limit the effect of single outliers, and exact cases stay exact."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def rmse(model: tr.TAGI) -> float:
 
 
 def outlives(model: tr.TAGI, wild: float, batch: int, source: Rows = data) -> None:
-    """A wild target at most doubles the error, or ten clean updates bring it back there."""
+    """Check that an outlier at most doubles the error, or ten clean updates restore it."""
     x, y = source(11 * batch, 5)
     y[0] = wild
     before = rmse(model)
@@ -78,11 +78,11 @@ def learnt(
 @pytest.mark.parametrize("hidden", [2, 3])
 @pytest.mark.parametrize("sigma", [NOISE, None])
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_wild_target_is_outlived(fitted, engine, sigma, hidden, batch, wild):
+def test_recovers_from_an_outlying_target(fitted, engine, sigma, hidden, batch, wild):
     outlives(learnt(fitted, engine, sigma, hidden), wild, batch)
 
 
-def test_without_the_guards_it_is_not():
+def test_without_safeguards_an_outlying_target_does_lasting_harm():
     model = tr.TAGI(dense(2), tr.likelihoods.Normal(), gain=1.0, robust=False)
     model.fit(*data(1000), epochs=3, batch_size=10)
     with pytest.raises(AssertionError):
@@ -107,7 +107,7 @@ def convolution(request) -> tr.TAGI:
 
 @pytest.mark.parametrize("wild", [5 * NOISE, 50.0, 1e6])
 @pytest.mark.parametrize("batch", [1, 32])
-def test_a_convolution_outlives_a_wild_target(convolution, batch, wild):
+def test_a_convolution_recovers_from_an_outlying_target(convolution, batch, wild):
     model = copy.deepcopy(convolution)
     x, y = images(300)
     clean = y.clone()
@@ -127,7 +127,7 @@ def test_a_convolution_outlives_a_wild_target(convolution, batch, wild):
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("batch", [1, 32])
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_wrong_label_does_little(engine, batch, classes):
+def test_a_wrong_label_has_little_effect(engine, batch, classes):
     x, y = data(600)
     labels = (y[:, 0] > 0).long() + (y[:, 0] > 0.7).long() * (classes - 2)
     likelihood = tr.likelihoods.Categorical(classes)
@@ -149,11 +149,11 @@ def test_a_wrong_label_does_little(engine, batch, classes):
     assert wrong() < 2 * before + 0.02
 
 
-# --- a noise that the network predicts -----------------------------------------------------------
+# --- noise predicted by the network -----------------------------------------------------------
 
 
 def uneven(rows: int, seed: int = 0) -> tuple[Tensor, Tensor]:
-    """The noise is 0.45 on the right and 0.05 on the left."""
+    """Return rows with noise 0.45 on the right and 0.05 on the left."""
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(rows, 2, generator=generator)
     return x, truth(x) + _spread(x) * torch.randn(rows, 1, generator=generator)
@@ -178,7 +178,7 @@ def predicted(request) -> tr.TAGI:
 
 @pytest.mark.parametrize("wild", [5.0, 1e3, 1e6])
 @pytest.mark.parametrize("batch", [1, 32])
-def test_a_predicted_noise_outlives_a_wild_target(predicted, batch, wild):
+def test_a_predicted_noise_recovers_from_an_outlying_target(predicted, batch, wild):
     model = copy.deepcopy(predicted)
     outlives(model, wild, batch, uneven)
     x, _ = uneven(400, seed=9)
@@ -187,7 +187,7 @@ def test_a_predicted_noise_outlives_a_wild_target(predicted, batch, wild):
     assert model.outliers.count > predicted.outliers.count
 
 
-def test_a_predicted_noise_is_learnt_as_well_with_the_guards_and_harmed_without(predicted):
+def test_safeguards_do_not_harm_and_protect_a_predicted_noise(predicted):
     if len(predicted.net) != 5:
         pytest.skip("once is enough")
     plain = predicting(2, robust=False)
@@ -195,7 +195,7 @@ def test_a_predicted_noise_is_learnt_as_well_with_the_guards_and_harmed_without(
     pair = [float(model.predict(x).log_prob(y).mean()) for model in (predicted, plain)]
     assert pair[0] > pair[1] - 0.1
     before = rmse(plain)
-    plain.update(x[:1], [[1e3]])  # it counts as noise for the most part, as the messages are exact
+    plain.update(x[:1], [[1e3]])  # mostly attributed to noise, since the messages are exact
     assert rmse(plain) > 1.5 * before
 
 
@@ -225,8 +225,8 @@ def test_the_gate_of_a_predicted_noise_weighs_its_messages_and_is_in_the_file(tm
 
 @pytest.mark.parametrize(("dtype", "within"), [(torch.float32, 1e-5), (torch.float64, 1e-12)])
 @pytest.mark.parametrize("wild", [0.0, 1e3])
-def test_one_linear_layer_stays_exact(dtype, within, wild):
-    """Of one input, so that the posterior of the weight is that of conjugate regression."""
+def test_a_linear_layer_remains_exact(dtype, within, wild):
+    """With one input, the posterior of the weight is that of conjugate regression."""
     generator = torch.Generator().manual_seed(1)
     x = torch.randn(50, 1, generator=generator, dtype=torch.float64)
     y = 1.5 * x + NOISE * torch.randn(50, 1, generator=generator, dtype=torch.float64)
@@ -241,8 +241,8 @@ def test_one_linear_layer_stays_exact(dtype, within, wild):
     assert float(model.posterior.loc) == pytest.approx(mean, rel=within, abs=within)
 
 
-def test_clean_data_are_learnt_as_well():
-    """Geometric mean over seeds of the ratio of errors, with the guards and without."""
+def test_safeguards_do_not_increase_the_error_on_clean_data():
+    """Compare the geometric mean over seeds of the error ratio with and without safeguards."""
     logs = []
     for seed in range(4):
         x, y = data(200, seed=20 + seed)
@@ -269,7 +269,7 @@ def test_the_published_rule_is_never_robust():
 # --- the limit -----------------------------------------------------------------------------------
 
 
-def test_one_value_moves_all_weights_by_three_deviations_at_most():
+def test_one_target_moves_the_weights_by_at_most_three_deviations():
     model = tr.TAGI(dense(2), tr.likelihoods.Normal(NOISE), engine="torch", dtype=torch.float64)
     model.fit(*data(100), epochs=1, batch_size=1)
     loc, variance = model.posterior.loc.clone(), model.posterior.variance.clone()
@@ -280,13 +280,13 @@ def test_one_value_moves_all_weights_by_three_deviations_at_most():
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("robust", [True, False])
-def test_a_target_beyond_all_numbers_is_refused_by_both_engines(engine, robust):
+def test_both_engines_refuse_targets_that_overflow(engine, robust):
     likelihood = tr.likelihoods.Normal(NOISE)
     model = tr.TAGI(dense(1), likelihood, engine=engine, robust=robust).update([[0.1, 0.2]], [0.3])
     before = model.posterior.loc.clone()
     with pytest.raises(NonFiniteUpdate):
         model.update([[0.1, 0.2]], [1e25])
-    if not robust:  # here torch once made a step of zero and the kernel one of 1e9
+    if not robust:  # regression test: torch made a step of zero and the kernel one of 1e9
         with pytest.raises(NonFiniteUpdate):
             model.update([[0.1, 0.2]], [1e10])
     assert torch.equal(model.posterior.loc, before)
@@ -315,7 +315,7 @@ def test_arrays_share_memory_with_the_gate_but_not_with_its_copy():
     assert twin.level.tolist() == [1.0, 7.0]
 
 
-def test_the_gate_believes_the_usual_and_opens_for_what_repeats():
+def test_the_gate_accepts_usual_and_repeated_residuals():
     gate = OutlierGate(1)
     one = torch.ones(1, 1)
 
@@ -379,17 +379,17 @@ def test_known_noise_has_a_gate_with_outliers_enabled(tmp_path):
     assert repr(tr.likelihoods.Normal(0.1)) == "Normal(sigma=0.1, outputs=1)"
 
 
-def test_held_out_outliers_do_not_set_the_scale_of_the_noise():
+def test_validation_outliers_do_not_determine_the_noise():
     generator = torch.Generator().manual_seed(0)
     y = 0.5 * torch.randn(2000, 1, generator=generator)
     y[::20] = 20.0
     likelihood = tr.likelihoods.Normal(1.0)
     seen = [(likelihood, y, torch.zeros(2000, 1), torch.zeros(2000, 1))]
-    assert likelihood.held_out_scale(seen) > 10  # one in twenty of them is all that counts
+    assert likelihood.held_out_scale(seen) > 10  # one in twenty is an outlier
     assert 0.2 < likelihood.held_out_scale(seen, outliers=True) < 1.5
 
 
-def test_five_in_a_hundred_gross_outliers_cost_little():
+def test_five_percent_of_gross_outliers_increase_the_error_little():
     x, y = data(600)
     dirty = y.clone()
     generator = torch.Generator().manual_seed(2)
@@ -410,7 +410,7 @@ def test_five_in_a_hundred_gross_outliers_cost_little():
 # --- batch normalisation -------------------------------------------------------------------------
 
 
-def test_one_wild_input_does_not_spoil_running_statistics():
+def test_an_outlying_input_does_not_corrupt_running_statistics():
     x, y = data(320)
     net = nn.Sequential(nn.Linear(2, 20), nn.BatchNorm1d(20), nn.ReLU(), nn.Linear(20, 1))
     spread = {}
@@ -439,7 +439,7 @@ def test_the_option_is_in_the_file_and_can_be_replaced(tmp_path):
     assert not tr.TAGI.load(tmp_path / "model.tr", robust=False).method.options.robust
 
 
-def test_raw_units_are_warned_of():
+def test_unscaled_targets_raise_a_warning():
     x, y = data(100)
 
     def fit(inputs: Tensor, targets: Tensor) -> None:
@@ -453,14 +453,14 @@ def test_raw_units_are_warned_of():
     wild[3] = 1e6
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        fit(x, wild)  # one wild value is no unit
+        fit(x, wild)  # a single outlier does not indicate a unit
         fit(10 * x, 10 * y)
 
 
 @pytest.mark.parametrize("engine", ["torch", "native"])
 @pytest.mark.parametrize("scale", [0.0, 0.3])
-def test_targets_without_noise_can_be_learnt_for_ever(engine: str, scale: float) -> None:
-    """The inferred noise ends where targets are rounded, and no variance vanishes."""
+def test_noise_free_targets_keep_variances_positive(engine: str, scale: float) -> None:
+    """The inferred noise stops at the rounding of targets, and no variance vanishes."""
     x = torch.linspace(-1, 1, 8).unsqueeze(1)
     model = tr.TAGI(nn.Linear(1, 1), tr.likelihoods.Normal(), engine=engine, seed=0)
     rows = model.checks.data(x, scale * x)

@@ -1,4 +1,4 @@
-"""Nothing numerical is silent: random histories, refused input, and what a failure leaves."""
+"""Random update histories, refused input, and the state after a failure."""
 
 import itertools
 
@@ -79,7 +79,7 @@ def test_ten_thousand_random_updates_keep_every_variance_finite_and_not_negative
             assert torch.isfinite(model.posterior.loc).all()
             for buffer in model.likelihood.buffers():
                 assert torch.isfinite(buffer.double()).all()
-    assert refused < 0.03 * updates  # inputs of 1e6 through weights of 1e5 do overflow float32
+    assert refused < 0.03 * updates  # inputs of 1e6 with weights of 1e5 overflow float32
 
 
 def small_model(**options) -> tr.TAGI:
@@ -155,7 +155,7 @@ def test_bad_arguments_are_refused(make, error):
 
 
 def test_a_function_without_a_moment_rule_is_named():
-    def sawtooth(x):  # invented, so that no rule can be added for it
+    def sawtooth(x):  # a fictitious function, for which no rule will be added
         if torch.overrides.has_torch_function_unary(x):
             return torch.overrides.handle_torch_function(sawtooth, (x,), x)
         return x

@@ -1,4 +1,4 @@
-"""Networks of several inputs: they learn what the same network learns from one tensor."""
+"""Networks of several inputs learn the same as a network of the joined input."""
 
 import pytest
 import torch
@@ -29,7 +29,7 @@ class Joined(nn.Sequential):
 
 
 class Apart(nn.Sequential):
-    """The same from one; a class of its own, so that no kernel for plain chains takes it."""
+    """Takes one tensor; a custom class, so that the kernel for plain chains is not used."""
 
     def forward(self, x):
         return super().forward(torch.cat([x[:, :1], x[:, 1:]], 1))
@@ -65,7 +65,7 @@ def same(one, other):
 
 
 @pytest.mark.parametrize("named", [False, True], ids=["tuple", "names"])
-def test_they_learn_and_predict_what_one_tensor_does(make, named):
+def test_several_inputs_equal_one_tensor(make, named):
     x, y = rows()
     a, b = both(x)
     given = {"b": b.numpy(), "a": a} if named else (a, b.numpy())
@@ -79,8 +79,8 @@ def test_they_learn_and_predict_what_one_tensor_does(make, named):
     assert found.novelty is None
 
 
-def test_a_compiled_step_takes_them(monkeypatch):
-    monkeypatch.setattr(torch, "compile", lambda graph, **options: graph)  # it is traced as ever
+def test_compiled_steps_support_several_inputs(monkeypatch):
+    monkeypatch.setattr(torch, "compile", lambda graph, **options: graph)  # tracing as usual
     x, y = rows(8)
     models = [LEARNERS["compiled"](Joined(*layers()), tr.likelihoods.Normal(0.5)) for _ in "ab"]
     models[1].method.engine = models[1].method.eager
@@ -90,7 +90,7 @@ def test_a_compiled_step_takes_them(monkeypatch):
 
 
 class Pairs(Dataset):
-    """Inputs as torch collates them: a list, or by name."""
+    """Inputs as collated by torch: a list or a dict."""
 
     def __init__(self, x, y, named):
         self.x, self.y, self.named = x, y, named
@@ -104,7 +104,7 @@ class Pairs(Dataset):
 
 
 @pytest.mark.parametrize("kind", ["pairs", "names", "one after the other"])
-def test_a_data_loader_may_bring_them(kind):
+def test_data_loaders_support_several_inputs(kind):
     x, y = rows()
     flat = TensorDataset(*both(x), y)
     data = flat if kind.startswith("one") else Pairs(x, y, kind == "names")
@@ -153,7 +153,7 @@ def test_functions_are_drawn(make):
 
 
 class Looked(nn.Module):
-    """One input is looked up, the other is a number."""
+    """One input is an index, the other a number."""
 
     def __init__(self):
         super().__init__()
@@ -163,7 +163,7 @@ class Looked(nn.Module):
         return self.head(torch.cat([self.table(ids), value], 1))
 
 
-def test_row_numbers_and_numbers_go_together(make):
+def test_integer_and_numeric_inputs_can_be_combined(make):
     x, y = rows()
     given = {"ids": torch.arange(24) % 5, "value": x[:, :1].double()}
     model = make(Looked()).fit(given, y, epochs=1, **BATCH)
@@ -173,7 +173,7 @@ def test_row_numbers_and_numbers_go_together(make):
     assert model.predict(given).mean.shape == (24,)
 
 
-def test_gaussian_inputs_go_with_certain_ones():
+def test_gaussian_and_deterministic_inputs_can_be_combined():
     x, y = rows()
     a, b = both(x)
     model = tr.TAGI(Joined(*layers()), tr.likelihoods.Normal(0.5)).fit((a, b), y, epochs=2)
@@ -183,7 +183,7 @@ def test_gaussian_inputs_go_with_certain_ones():
         tr.Backprop(Joined(*layers()), tr.likelihoods.Normal(0.5)).update((tr.Gaussian(a, 1), b), y)
 
 
-def test_what_does_not_fit_is_refused(make):
+def test_inconsistent_inputs_are_refused(make):
     x, y = rows()
     a, b = both(x)
     model = make(Joined(*layers()))

@@ -1,4 +1,4 @@
-"""Where TAGI begins: by depth and kind of network, or at weights that it brings along."""
+"""Initialization of TAGI: by depth and kind of network, or from given weights."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Residual(nn.Module):
 
 
 class Branches(nn.Module):
-    """Two ways of unlike length, joined; and a product with a bare parameter."""
+    """Two branches of different lengths, joined; and a product with a bare parameter."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class Branches(nn.Module):
 
 
 class Fickle(nn.Module):
-    """What it does depends on numbers: it cannot be traced."""
+    """A network with data-dependent control flow, which cannot be traced."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ def test_anatomy() -> None:
     layer = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True)
     encoder = NetworkStructure.of(nn.TransformerEncoder(layer, 3))
     assert encoder == NetworkStructure(12, norms=True, attention=True)
-    # Attention that is called as a function counts as well.
+    # Attention called as a function counts too.
     read = NetworkStructure.of(
         CausalTransformer(5, d_model=8, n_heads=2, n_layers=1, context_length=4)
     )
@@ -79,7 +79,7 @@ def test_anatomy() -> None:
     assert NetworkStructure.of(words) == NetworkStructure(3, recurrent=True)
 
 
-def test_tracing_leaves_the_network_alone() -> None:
+def test_tracing_does_not_change_the_network() -> None:
     net = Residual(nn.Linear(4, 4))
     net.seen = 0  # type: ignore[assignment]
     net.register_forward_pre_hook(lambda module, _: setattr(module, "seen", 1))
@@ -89,7 +89,7 @@ def test_tracing_leaves_the_network_alone() -> None:
 
 @pytest.mark.parametrize("likelihood", [Normal(0.1), Bernoulli()])
 @pytest.mark.parametrize("hidden", [0, 1, 2])
-def test_up_to_two_hidden_layers_the_start_is_the_published_one(
+def test_networks_of_up_to_two_hidden_layers_have_the_published_prior(
     hidden: int, likelihood: tr.likelihoods.Likelihood
 ) -> None:
     usual = tr.TAGI(chain(hidden), likelihood, seed=3)
@@ -99,12 +99,13 @@ def test_up_to_two_hidden_layers_the_start_is_the_published_one(
     assert usual.method.scale == PUBLISHED
 
 
-def test_means_and_variances_have_the_sizes_that_are_stated() -> None:
+def test_initial_means_and_variances_have_the_stated_sizes() -> None:
     model = tr.TAGI(nn.Linear(50, 2000), Normal(0.1), gain=2.0, prior_variance_ratio=0.03)
     weight = model.posterior["weight"]
     torch.testing.assert_close(weight.loc.var().item(), 2 / 50, rtol=0.03, atol=0)
     torch.testing.assert_close(weight.variance, torch.full((2000, 50), 0.03 * 2 / 50))
-    assert model.posterior.prior_variance["weight"] == pytest.approx(0.03 * 2 / 50)  # to forget to
+    # Forgetting returns to this prior.
+    assert model.posterior.prior_variance["weight"] == pytest.approx(0.03 * 2 / 50)
 
 
 def test_gain_alone_implies_a_variance_ratio_of_one() -> None:
@@ -137,7 +138,7 @@ def test_large_matrices_have_more_variance_if_scaled_by_size() -> None:
 
 
 def relative_steps(net: nn.Module, even: bool) -> list[float]:
-    """How far the matrices move by one batch, in relation to their size."""
+    """Return the change of the matrices by one batch, relative to their size."""
     generator = torch.Generator().manual_seed(0)
     x, y = torch.randn(64, 20, generator=generator), torch.randn(64, 1, generator=generator)
     model = tr.TAGI(
@@ -156,7 +157,7 @@ def relative_steps(net: nn.Module, even: bool) -> list[float]:
 
 def test_scaled_by_layer_size_a_large_layer_moves_like_a_small_one() -> None:
     uneven, even = (relative_steps(normalised(2000), even) for even in (False, True))
-    assert uneven[1] < 0.25 * uneven[0]  # 40,000 weights beside 400
+    assert uneven[1] < 0.25 * uneven[0]  # 40,000 weights compared with 400
     assert even[1] == pytest.approx(even[0], rel=0.5)
 
 
@@ -187,7 +188,7 @@ def test_deeper_networks_start_with_larger_means_and_less_variance() -> None:
 
 
 class Shortcut(nn.Module):
-    """A branch of two matrices and a normalisation beside a shortcut of one matrix."""
+    """A branch of two matrices and a normalization, with a shortcut of one matrix."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -202,10 +203,10 @@ class Shortcut(nn.Module):
         h = torch.add(self.short(x), 0.5 * self.long(x))
         h = h + torch.relu(h.mT).mT @ self.matrix
         h = h + self.attention(h, h, h)[0]
-        return h + self.short(h) + self.long(h).sum()  # two ways of the same length, one longer
+        return h + self.short(h) + self.long(h).sum()  # two paths of the same length, one longer
 
 
-def test_what_ends_a_residual_branch() -> None:
+def test_last_layers_of_residual_branches_are_found() -> None:
     blocks = [Residual(nn.Sequential(nn.Linear(4, 4), nn.ReLU())) for _ in range(3)]
     net = nn.Sequential(nn.Linear(4, 4), *blocks, nn.Linear(4, 1))
     assert residual_branch_ends(net) == ("1.inner.0.weight", "2.inner.0.weight", "3.inner.0.weight")
@@ -217,7 +218,7 @@ def test_what_ends_a_residual_branch() -> None:
 
 
 class Scaled(nn.Module):
-    """A branch with a scale of its own for each channel, as a ConvNeXt has."""
+    """A branch with a scale per channel, as in ConvNeXt."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -233,13 +234,13 @@ def test_a_scale_for_each_channel_keeps_its_value_whatever_its_shape() -> None:
     model = tr.TAGI(net, Categorical(3), gain=1.0)
     assert torch.equal(model.posterior["1.scale"].loc, torch.full((3, 1, 1), 1e-3))
     torch.testing.assert_close(model.posterior["1.scale"].variance, torch.full((3, 1, 1), 0.01))
-    kernel = nn.Conv1d(1, 1, 3, bias=False)  # has that shape too, and is none
+    kernel = nn.Conv1d(1, 1, 3, bias=False)  # has the same shape, but is not such a scale
     first = tr.TAGI(nn.Sequential(kernel, nn.Flatten()), Normal(0.1), gain=1.0).posterior
     torch.testing.assert_close(first["0.weight"].variance, torch.full((1, 1, 3), 1 / 3))
     assert residual_branch_ends(net) == ("1.scale",)
 
 
-def test_many_branches_begin_small_and_may_grow_as_others() -> None:
+def test_many_residual_branches_start_small_with_usual_variances() -> None:
     def residual(count: int) -> nn.Sequential:
         blocks = [Residual(nn.Sequential(nn.Linear(16, 16), nn.ReLU())) for _ in range(count)]
         return nn.Sequential(nn.Linear(4, 16), *blocks, nn.Linear(16, 1))
@@ -273,7 +274,7 @@ def test_the_factor_on_the_ends_of_branches_is_kept_in_files(
 
 @pytest.mark.parametrize("engine", ["torch", "native"])
 def test_a_deep_chain_learns_by_default(engine: Any) -> None:
-    """At the published start, nothing of the input reaches the output of ten layers."""
+    """With the published prior, the output of ten layers does not depend on the input."""
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(300, 4, generator=generator)
     y = (x[:, 0] * x[:, 1] > 0).long()
@@ -289,7 +290,7 @@ def test_a_deep_chain_learns_by_default(engine: Any) -> None:
 
 
 @pytest.mark.parametrize("sums", [0, 2])
-def test_few_normalised_convolutions_may_move_more_than_many(sums: int) -> None:
+def test_prior_variance_decreases_with_the_number_of_normalized_convolutions(sums: int) -> None:
     kinds = [
         NetworkStructure(d, min(sums, d - 1), norms=True, batch_norms=True, convolutions=True)
         for d in (4, 8, 21)
@@ -301,7 +302,7 @@ def test_few_normalised_convolutions_may_move_more_than_many(sums: int) -> None:
 
 
 def test_a_deep_normalised_chain_learns_classes_by_default() -> None:
-    """At the size of He's, doubt of sixteen layers drowns what the head says."""
+    """With He's variances, the variance of sixteen layers exceeds the signal of the head."""
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(400, 4, generator=generator)
     y = (x[:, 0] + x[:, 1] > 0).long()
@@ -339,7 +340,7 @@ def test_weights_are_kept_as_means_and_the_head_is_reinitialized() -> None:
     assert torch.equal(wider.posterior["3.weight"].loc, net[3].weight.detach())
 
 
-def test_at_the_start_it_predicts_as_the_network_does() -> None:
+def test_initial_predictions_equal_those_of_the_network() -> None:
     net = chain(3, nn.BatchNorm1d)
     net(torch.randn(50, 4, generator=torch.Generator().manual_seed(1)))  # running statistics
     x = torch.randn(7, 4, generator=torch.Generator().manual_seed(2))
@@ -349,7 +350,7 @@ def test_at_the_start_it_predicts_as_the_network_does() -> None:
     torch.testing.assert_close(model.outputs(x).predictive().mean, want, rtol=1e-4, atol=1e-5)
 
 
-def test_a_file_holds_it(tmp_path: Path) -> None:
+def test_files_keep_the_initialization(tmp_path: Path) -> None:
     x = torch.randn(20, 4, generator=torch.Generator().manual_seed(0))
     model = tr.TAGI(chain(2), Normal(0.1), init="net", reinit=["4"], prior_variance_ratio=0.05)
     model.fit(x, x[:, 0], epochs=2, distance_aware=False)
@@ -376,7 +377,7 @@ def test_misuse_is_refused(options: dict[str, Any], error: type[Exception], word
         tr.TAGI(chain(2), Normal(0.1), **options)
 
 
-def test_weights_that_are_no_numbers_are_refused() -> None:
+def test_non_finite_weights_are_refused() -> None:
     net = chain(1)
     with torch.no_grad():
         net[0].weight[0, 0] = torch.nan
@@ -385,14 +386,14 @@ def test_weights_that_are_no_numbers_are_refused() -> None:
 
 
 @pytest.mark.parametrize("net", [nn.BatchNorm1d(3), nn.LayerNorm(3), nn.GroupNorm(1, 3)], ids=str)
-def test_a_network_without_any_matrix_begins_too(net):
+def test_networks_without_matrices_are_initialized(net):
     x = torch.randn(8, 3, generator=torch.Generator().manual_seed(0))
     model = tr.TAGI(net, tr.likelihoods.Normal(0.5)).update(x, torch.zeros(8, 3))
     assert bool(torch.isfinite(model.predict(x).std).all())
 
 
 @pytest.mark.parametrize("sums", [0, 6])
-def test_rows_that_are_normalised_by_themselves_get_a_larger_head(sums: int) -> None:
+def test_layer_normalization_gives_a_larger_head(sums: int) -> None:
     alone, batch = (
         default_prior_scale(
             NetworkStructure(8, sums, norms=True, batch_norms=over, convolutions=True),

@@ -1,4 +1,4 @@
-"""Running statistics after an epoch are those of the weights that were learnt."""
+"""Running statistics after an epoch are those of the learned weights."""
 
 import copy
 
@@ -29,7 +29,7 @@ def model(made: nn.Module | None = None, **options) -> tr.TAGI:
 
 
 def by_torch(learner: tr.TAGI, x: torch.Tensor) -> dict[str, torch.Tensor]:
-    """The statistics of a plain module with the learnt means, by torch's own average."""
+    """Return the statistics of a plain module with the learned means, by torch's average."""
     plain = copy.deepcopy(learner.net).double()
     plain.load_state_dict(
         {n: g.loc for n, g in learner.posterior.gaussians().items()}, strict=False
@@ -43,7 +43,7 @@ def by_torch(learner: tr.TAGI, x: torch.Tensor) -> dict[str, torch.Tensor]:
     return dict(plain.named_buffers())
 
 
-def test_they_are_those_of_a_plain_network_with_the_learnt_means():
+def test_running_statistics_equal_those_of_a_network_with_the_learned_means():
     x, y = rows()
     learner = model().fit(x, y, epochs=3, batch_size=20)
     wanted = by_torch(learner, x)
@@ -52,7 +52,7 @@ def test_they_are_those_of_a_plain_network_with_the_learnt_means():
             torch.testing.assert_close(found, wanted[name], rtol=1e-10, atol=1e-12)
 
 
-def test_what_counts_batches_and_the_momentum_stay_as_they_were():
+def test_batch_counts_and_momentum_are_unchanged():
     x, y = rows()
     learner = model().fit(x, y, epochs=3, batch_size=20)
     assert int(learner.state.buffers["1.num_batches_tracked"]) == 30
@@ -68,7 +68,7 @@ def test_an_online_update_moves_them_by_the_momentum():
     torch.testing.assert_close(learner.state.buffers["1.running_mean"], 0.1 * mean)
 
 
-def test_what_is_learnt_does_not_depend_on_them(monkeypatch):
+def test_learning_does_not_depend_on_running_statistics(monkeypatch):
     x, y = rows()
     one = model().fit(x, y, epochs=3, batch_size=20)
     monkeypatch.setattr(batch_norm, "_BATCH_SIZE", 50)
@@ -79,7 +79,7 @@ def test_what_is_learnt_does_not_depend_on_them(monkeypatch):
     )
 
 
-def test_a_resumed_fit_has_the_same(tmp_path):
+def test_a_resumed_fit_has_the_same_running_statistics(tmp_path):
     x, y = rows()
     whole = model().fit(x, y, epochs=4, batch_size=20)
     path = tmp_path / "half.tr"
@@ -112,7 +112,7 @@ def test_ensembles_and_dropout_repeat_themselves(dropout):
     assert torch.equal(found[0].mean, found[1].mean)
 
 
-def test_several_inputs_and_uncertain_ones_are_taken_as_they_came():
+def test_several_and_uncertain_inputs_are_supported():
     class Joined(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -128,7 +128,7 @@ def test_several_inputs_and_uncertain_ones_are_taken_as_they_came():
     assert torch.isfinite(doubtful.predict(x).mean).all()
 
 
-def test_few_rows_are_kept():
+def test_number_of_stored_rows_is_limited():
     recent = RecentBatches()
     for k in range(100):
         recent.add(torch.full((100, 2), float(k)))

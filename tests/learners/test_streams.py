@@ -1,4 +1,4 @@
-"""Streams that change: a stated memory keeps a model learning."""
+"""Nonstationary streams: with ``memory_rows`` a model continues to adapt."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def error(model: tr.TAGI, shift: float) -> float:
 
 
 @pytest.mark.parametrize("sigma", [NOISE, None])
-def test_after_a_jump_a_model_with_a_memory_is_soon_as_good_as_a_fresh_one(sigma):
+def test_a_model_with_memory_adapts_to_a_jump(sigma):
     models = {
         memory: tr.TAGI(net(), tr.likelihoods.Normal(sigma), gain=1.0) for memory in (200, None)
     }
@@ -55,7 +55,7 @@ def test_after_a_jump_a_model_with_a_memory_is_soon_as_good_as_a_fresh_one(sigma
     assert error(models[200], 2.0) < 1.5 * error(fresh, 2.0)
 
 
-def test_a_noise_that_grows_is_found():
+def test_a_growing_noise_is_inferred():
     told = {}
     for memory in (300, None):
         model = tr.TAGI(net(), tr.likelihoods.Normal(), gain=1.0)
@@ -80,8 +80,8 @@ def test_the_information_of_a_stream_levels_off_at_the_memory(engine):
 
 
 @pytest.mark.parametrize("sigma", [NOISE, None])
-def test_dead_units_come_back_with_a_memory(sigma):
-    """A ReLU of a negative mean passes no message: only forgetting can bring its unit back."""
+def test_dead_units_recover_with_a_memory(sigma):
+    """A ReLU with a negative mean passes no message, so only forgetting can revive its unit."""
     models = [tr.TAGI(net(), tr.likelihoods.Normal(sigma), gain=1.0) for _ in "12"]
     x, y = stream(3000, 0.0, 0)
     for model, memory in zip(models, (40, None), strict=True):
@@ -89,7 +89,7 @@ def test_dead_units_come_back_with_a_memory(sigma):
         follow(model, x[:40], y[:40], memory)
         model.posterior["2.bias"].loc.fill_(-5.0)
         follow(model, x, y, memory)
-        if memory is not None:  # what is known of nothing goes back to where it began
+        if memory is not None:  # without information a weight returns to its prior
             torch.testing.assert_close(model.state.start, begun)
     assert error(models[0], 0.0) < 0.25
     assert error(models[1], 0.0) > 0.5
@@ -113,7 +113,7 @@ def test_a_batch_forgets_as_much_as_its_rows():
     by_batch, by_row = (
         tr.TAGI(layer, tr.likelihoods.Normal(1e3), dtype=torch.float64) for _ in range(2)
     )
-    for model in (by_batch, by_row):  # know much, so that forgetting is what changes
+    for model in (by_batch, by_row):  # small variances, so that forgetting dominates
         model.posterior.variance.mul_(1e-3)
     by_batch.update(one.double(), one.double(), memory_rows=20)
     for _ in range(8):

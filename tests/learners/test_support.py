@@ -1,4 +1,4 @@
-"""Where training rows were: distances, slopes and what they add, against their definitions."""
+"""Distances to training rows, slopes and extra variance, compared with their definitions."""
 
 import copy
 import math
@@ -29,7 +29,7 @@ def normal_rows(rows=200, columns=5, seed=0, dtype=torch.float64):
 
 
 def by_definition(x, kept, skip=0):
-    """Root mean square of the three smallest Euclidean distances, in standard deviations."""
+    """Return the RMS of the three smallest Euclidean distances, in standard deviations."""
     center, scale = kept.mean(0), kept.std(0)
     between = np.sort(cdist((x - center) / scale, (kept - center) / scale), axis=1)
     return np.sqrt((between[:, skip : skip + 3] ** 2).mean(1))
@@ -53,7 +53,7 @@ def test_distances_and_reach_are_those_of_the_definition(columns, dtype, close):
     np.testing.assert_allclose(novelty.numpy(), expected, atol=100 * close, rtol=10 * close)
 
 
-def test_nine_of_ten_rows_like_the_training_rows_get_exactly_nothing():
+def test_ninety_percent_of_training_rows_get_no_extra_variance():
     kept, new = normal_rows(1000), normal_rows(4000, seed=1)
     share = float((TrainingSupport.from_rows(kept).novelty(new) == 0).double().mean())
     assert share == pytest.approx(0.9, abs=0.03)
@@ -72,7 +72,7 @@ def test_rows_without_a_scale_have_no_support(x):
     assert TrainingSupport.from_rows(x) is None
 
 
-def test_duplicates_and_few_rows_do_no_harm():
+def test_duplicates_and_few_rows_are_supported():
     twice = TrainingSupport.from_rows(torch.tensor([[0.0], [0.0], [1.0]]))
     assert torch.isfinite(twice.novelty(torch.tensor([[0.0], [5.0]]))).all()
     two = TrainingSupport.from_rows(
@@ -104,7 +104,7 @@ def test_the_slope_of_a_linear_function_of_one_column_is_exact():
 
 @pytest.mark.parametrize("columns", [3, 20])
 def test_the_slope_is_the_mean_over_columns_and_rows(columns):
-    """By autograd, of a function that bends; the draw of directions leaves some per cent."""
+    """Compare with autograd on a nonlinear function; random directions give a few percent error."""
     x = normal_rows(1000, columns)
     spread = x.std(0, correction=0)
 
@@ -146,7 +146,7 @@ def test_extra_variance_is_the_slope_times_the_square():
     assert torch.allclose(found.distance(far).extra, expected, rtol=1e-5)
 
 
-def test_a_gap_in_the_column_that_matters_is_seen_among_others_that_do_not():
+def test_a_gap_in_an_important_column_is_detected_among_irrelevant_ones():
     generator = torch.Generator().manual_seed(0)
     rows = torch.rand(600, 6, generator=generator, dtype=torch.float64) * 2 - 1
     rows = rows[rows[:, 0].abs() > 0.4]
@@ -155,7 +155,7 @@ def test_a_gap_in_the_column_that_matters_is_seen_among_others_that_do_not():
     gap[:, 0] = 0.0
     assert float((found.novelty(gap) > 0).double().mean()) < 0.5  # the others hide it
     extra = found.distance(gap).extra
-    assert float((extra > 0.1).double().mean()) > 0.95  # the truth may have moved by 3 * 0.4
+    assert float((extra > 0.1).double().mean()) > 0.95  # the function may have changed by 3 * 0.4
     assert float(found.distance(inside).extra.mean()) < 0.05
     spread = rows.std(0, correction=0)
     wanted = [3 * float(spread[0]), 0, 0, 0, 0, 0]
@@ -165,7 +165,7 @@ def test_a_gap_in_the_column_that_matters_is_seen_among_others_that_do_not():
     assert torch.allclose(more, 4 * extra)
 
 
-# --- what is kept --------------------------------------------------------------------------
+# --- stored rows --------------------------------------------------------------------------
 
 
 def test_at_most_a_thousand_rows_are_kept_and_fewer_wide_ones():
@@ -192,7 +192,7 @@ def linear(**options):
                    tr.likelihoods.Normal(0.1), **options)  # fmt: skip
 
 
-def test_a_loader_is_remembered_without_reading_it_again():
+def test_rows_of_a_loader_are_stored_in_one_pass():
     x, y = one_column()
     reads = []
 
@@ -213,7 +213,7 @@ def test_a_loader_is_remembered_without_reading_it_again():
     assert float(model.predict(torch.tensor([[5.0]])).novelty) > 1
 
 
-def test_learning_is_not_changed_by_remembering():
+def test_storing_rows_does_not_change_learning():
     x, y = one_column(300)
     wide, plain = linear(seed=1), linear(seed=1)
     wide.fit(x, y, epochs=2)
@@ -225,7 +225,7 @@ def test_learning_is_not_changed_by_remembering():
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
-def test_numbers_of_rows_have_no_distance():
+def test_integer_indices_have_no_distance():
     net = nn.Sequential(nn.Embedding(10, 4), nn.Flatten(), nn.Linear(8, 1))
     x = torch.randint(10, (50, 2), generator=torch.Generator().manual_seed(0))
     model = tr.TAGI(net, tr.likelihoods.Normal(0.1)).fit(x, x.sum(1).float(), epochs=1)
@@ -314,7 +314,7 @@ def test_an_ensemble_has_one_support_with_the_slope_of_its_mean():
     assert [name for name in model.state_dict() if "support/rows" in name] == ["support/rows"]
 
 
-def test_updates_elsewhere_make_that_place_known():
+def test_updates_extend_the_support():
     x, y = one_column(300)
     model = linear().fit(x, y, epochs=2)
     there = torch.linspace(2.9, 3.1, 5).unsqueeze(1)
@@ -332,20 +332,20 @@ def test_updates_elsewhere_make_that_place_known():
 
 
 def waiting(model):
-    """Numbers in all tensors that a copy of the learner would take along for its support."""
+    """Return the number of elements that a copy of the learner would store for its support."""
     return sum(part.numel() for part in vars(model.off_data)["_later"])
 
 
 @pytest.mark.parametrize(("batch", "batches"), [(1, 2500), (64, 60), (5000, 2)])
 @pytest.mark.parametrize("columns", [1, 600])
-def test_rows_that_wait_are_no_more_than_a_support_keeps(batch, batches, columns):
-    """However large the batches of a stream are, and whether or not anybody predicts."""
+def test_number_of_pending_rows_is_limited(batch, batches, columns):
+    """The limit holds for any batch size, with and without predictions."""
     draw = torch.Generator().manual_seed(0)
     x = torch.randn(100, columns, generator=draw)
     model = tr.TAGI(nn.Linear(columns, 1), tr.likelihoods.Normal(0.1)).fit(x, x[:, 0], epochs=1)
     limit = support.max_kept_rows((columns,))
     there = torch.full((3, columns), 50.0)
-    model.update(there, torch.zeros(3))  # early in the stream, and unlike all that follows
+    model.update(there, torch.zeros(3))  # early in the stream, and unlike all later rows
     for _ in range(batches if columns == 1 else min(batches, 20)):
         rows = torch.randn(batch, columns, generator=draw) / 10
         model.learn_batch(rows[:1], rows[:1, :1])
@@ -432,11 +432,13 @@ def test_a_damaged_support_is_refused(written, harm):
 @pytest.mark.parametrize("columns", [1, 2, 8, 33, 70])
 @pytest.mark.parametrize("rows", [2, 3, 31, 32, 33, 700])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_both_ways_to_search_are_the_definition(rows, columns, dtype, monkeypatch):
-    """Up to the rounding of a distance: differences squared in the precision of the rows."""
+def test_both_nearest_neighbor_searches_agree_with_the_definition(
+    rows, columns, dtype, monkeypatch
+):
+    """They agree up to the rounding of squared differences in the precision of the rows."""
     draw = torch.Generator().manual_seed(rows + columns)
     kept = torch.randn(rows, columns, generator=draw, dtype=dtype)
-    kept[: rows // 4] = kept[rows // 2 : rows // 2 + rows // 4].clone()  # some twice
+    kept[: rows // 4] = kept[rows // 2 : rows // 2 + rows // 4].clone()  # some rows twice
     column_slopes = torch.rand(columns, generator=draw, dtype=dtype).square() * 10
     x = torch.cat([kept[:9], 2 * torch.randn(40, columns, generator=draw, dtype=dtype) + 0.5])
     x = torch.cat([x, 1e6 * x[-3:]])

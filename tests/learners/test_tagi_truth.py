@@ -1,4 +1,4 @@
-"""TAGI against answers that are known exactly."""
+"""TAGI compared with exact answers."""
 
 import pytest
 import torch
@@ -17,7 +17,7 @@ def linear_model(features: int, noise: float, **options) -> tr.TAGI:
 
 
 def exact_posterior(model: tr.TAGI, x: torch.Tensor, y: torch.Tensor, noise: float):
-    """Mean and covariance of weights and bias of a linear model, by linear algebra."""
+    """Return mean and covariance of weights and bias of a linear model, by linear algebra."""
     mean, prior = model.posterior.loc.clone(), torch.diag(model.posterior.variance)
     design = torch.cat([x, torch.ones(len(x), 1, dtype=D)], dim=1)
     gain = (
@@ -54,7 +54,7 @@ def test_one_weight_and_many_observations_give_the_conjugate_posterior(noise):
     torch.testing.assert_close(model.posterior.loc, mean, rtol=1e-9, atol=1e-12)
 
 
-def test_a_batch_of_alike_observations_moves_the_mean_as_their_joint_posterior():
+def test_a_batch_of_equal_inputs_gives_the_mean_of_the_joint_posterior():
     x = torch.tensor([[0.5, -1.2, 2.0]], dtype=D).expand(16, 3)
     y = torch.full((16,), 0.9, dtype=D)
     model = linear_model(3, noise=0.4)

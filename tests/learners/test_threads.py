@@ -1,4 +1,4 @@
-"""Several threads on one model: nothing is lost, nothing hangs, nothing reads astray."""
+"""Several threads on one model: no lost updates, no deadlocks, no invalid reads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SIGMA = 0.5
 
 @pytest.fixture(autouse=True)
 def _hasty_threads() -> Iterator[None]:
-    """Threads take turns as often as they can."""
+    """Make threads switch as often as possible."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -30,7 +30,7 @@ def _hasty_threads() -> Iterator[None]:
 
 
 def in_threads(*work: Callable[[], None]) -> None:
-    """Run these at once; the first exception of any is raised here."""
+    """Run functions in parallel threads; raise the first exception."""
     raised: list[BaseException] = []
 
     def guarded(one: Callable[[], None]) -> None:
@@ -64,8 +64,8 @@ def updates(model: Any, x: torch.Tensor, y: torch.Tensor) -> Callable[[], None]:
 
 
 @pytest.mark.parametrize(("engine", "each"), [("native", 1_000), ("torch", 100)])
-def test_four_threads_lose_no_information(engine, each):
-    """Of a line through zero the precisions add up, whatever the order of the rows."""
+def test_updates_from_four_threads_are_all_applied(engine, each):
+    """For a line through zero the precisions add up in any order of the rows."""
     x, y = line(4 * each)
     net = nn.Linear(1, 1, bias=False)
     model = tr.TAGI(net, tr.likelihoods.Normal(SIGMA), gain=1.0, engine=engine)
@@ -125,7 +125,7 @@ def test_fitting_and_updating_at_once_loses_neither():
     assert float(1 / model.posterior.variance) == pytest.approx(precision, rel=3e-4)
 
 
-# --- in processes of their own, which may crash or hang ------------------------------------------
+# --- in separate processes, which may crash or hang ------------------------------------------
 
 BEGIN = """
 import os, sys, threading, time
@@ -150,7 +150,7 @@ def run(code: str, seconds: float = 120) -> str:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_a_fork_amid_training_does_not_hang():
+def test_a_fork_during_training_does_not_hang():
     said = run("""
         x = torch.rand(50_000, 2, generator=torch.Generator().manual_seed(0))
         net = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 1))
@@ -190,7 +190,7 @@ def test_a_fork_amid_training_does_not_hang():
 @pytest.mark.parametrize(
     ("likelihood", "outputs"), [("Categorical(3)", 2), ("Bernoulli()", 1), ("Softmax(3)", 3)]
 )
-def test_labels_that_another_thread_changes_during_fit_are_read_nowhere(likelihood, outputs):
+def test_labels_changed_by_another_thread_during_fit_are_not_read(likelihood, outputs):
     said = run(f"""
         rows = 50_000 if {outputs} < 3 else 200
         x = torch.rand(rows, 2, generator=torch.Generator().manual_seed(0))
@@ -220,7 +220,7 @@ def test_labels_that_another_thread_changes_during_fit_are_read_nowhere(likeliho
     assert said == "whole\n"
 
 
-def test_labels_that_flicker_are_learnt_or_refused():
+def test_labels_changing_before_fit_are_learned_or_refused():
     said = run("""
         x = torch.rand(64, 2, generator=torch.Generator().manual_seed(0))
         y = torch.zeros(64, dtype=torch.int64)
