@@ -74,7 +74,7 @@ def linear(data):
     return model, sign * (weight[1] - weight[0])
 
 
-def test_pgd_in_the_euclidean_norm_goes_straight_along_the_weights(data):
+def test_euclidean_pgd_moves_along_the_weights(data):
     x, y = data
     model, away = linear(data)
     moved = attacks.pgd(model, x, y, 0.3, norm="2", bounds=None)
@@ -93,7 +93,7 @@ def test_pgd_in_the_euclidean_norm_goes_straight_along_the_weights(data):
     assert inside.max() <= 1
 
 
-def test_a_targeted_attack_goes_the_other_way(data):
+def test_a_targeted_attack_moves_in_the_opposite_direction(data):
     x, y = data
     model, _ = linear(data)
     for attack in (attacks.fgsm, attacks.pgd, partial(attacks.pgd, norm="2")):
@@ -105,7 +105,7 @@ def test_a_targeted_attack_goes_the_other_way(data):
 
 
 @pytest.mark.parametrize("norm", ["inf", "2"])
-def test_every_row_may_have_a_size_of_its_own(data, norm):
+def test_epsilon_may_differ_by_row(data, norm):
     x, y = data
     model, _ = linear(data)
     sizes = torch.linspace(0, 0.4, len(x))

@@ -68,7 +68,7 @@ def two_decisions() -> tr.TAGI:
     )
 
 
-def test_what_is_already_decided_does_not_hold_the_attack_back(monkeypatch):
+def test_observed_decisions_do_not_limit_the_attack(monkeypatch):
     model = two_decisions()
     image = torch.zeros(1, 1, dtype=F64)
     assert model.predict(image).labels.item() == 1
@@ -84,7 +84,7 @@ def test_what_is_already_decided_does_not_hold_the_attack_back(monkeypatch):
 
 
 def test_from_the_second_iteration_on_a_walk_does_not_creep():
-    """An output whose weights are not well known says little, again and again."""
+    """An output with uncertain weights gives little information at every iteration."""
     model = set_posterior(
         tr.TAGI(
             nn.Linear(2, 1), tr.likelihoods.Categorical(2, link="normal", sigma=0.1), dtype=F64
@@ -149,14 +149,14 @@ def test_budgets_and_clipping_hold():
     assert (ball.l2 <= 0.4 + 1e-6).all()
     clipped = attack(model, images, target, input_std=0.1, steps=20, bounds=(-1.0, 1.0))
     assert clipped.images.loc.abs().max() <= 1.0
-    # The budget is in pixel units: half as many of them per unit, twice the room.
+    # The budget is in pixel units, so half the scale doubles the range.
     roomy = attack(model, images, target, input_std=0.1, steps=20, budget=0.3, pixel_scale=0.5)
     assert (roomy.linf <= 0.3 + 1e-6).all()
     assert (roomy.images.loc - images).abs().max() > 0.3
 
 
 def test_the_same_attack_in_other_units():
-    """Standardised images: sigma and distortions stay in pixel units."""
+    """With standardized images, sigma and distortions are still in pixel units."""
     model = classifier()
     images, labels = clusters()
     plain = attack(model, images, (labels + 1) % 3, input_std=0.1)

@@ -1,4 +1,4 @@
-"""Attacks keep what they promise on data of any location and scale, not only in [0, 1]."""
+"""Attacks respect their bounds on data of any location and scale, not only in [0, 1]."""
 
 import itertools
 from functools import cache
@@ -60,7 +60,7 @@ def sizes_of(change, norm):
 
 
 def attack_calls(model, x, y, epsilon, bounds, seed):
-    """Every attack by gradients: its norm and what it returns."""
+    """Return every gradient attack with its norm and its result."""
     yield "inf", attacks.fgsm(model, x, y, epsilon, bounds=bounds)
     yield "inf", attacks.fgsm(model, x, 1 - y, epsilon, targeted=True, bounds=bounds)
     for norm, start in itertools.product(("inf", "2"), (False, True)):

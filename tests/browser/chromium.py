@@ -1,4 +1,4 @@
-"""Pages in headless Chromium: what a reader would see, measured inside the page.
+"""Render pages in headless Chromium and measure them inside the page.
 
 A window of Chromium is at least 500 pixels wide, so a page is shown in a frame of the wanted width.
 """
@@ -70,7 +70,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Shown:
-    """What the browser found, page by page and width by width, and what it complained of."""
+    """Return measurements by page and width, and messages of the browser console."""
 
     pages: list[Seen]
     console: list[str]

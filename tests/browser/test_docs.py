@@ -1,4 +1,4 @@
-"""The documentation as a reader sees it, where it was built (``make browser``): wide and narrow."""
+"""The built documentation (``make browser``), rendered wide and narrow."""
 
 from __future__ import annotations
 

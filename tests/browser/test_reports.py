@@ -1,4 +1,4 @@
-"""Reports as a reader sees them, on a desk and on a phone: nothing cut, nothing dead, no error."""
+"""Reports rendered on a desktop and a phone: no clipped text, dead links or errors."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_links_lead_somewhere(shown):
     assert {"price/report.html", "town/report.html"} <= set(found.pages[-1].links)
 
 
-def test_nothing_is_complained_of(shown):
+def test_browser_console_has_no_errors(shown):
     _, found = shown
     assert found.console == []
     assert all(seen.pictures == [] for seen in found.pages)

@@ -31,7 +31,7 @@ def real_data() -> Path:
 
 @pytest.fixture
 def make_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeFolder:
-    """Makes a data folder of these files, whose checksums are the ones wanted."""
+    """Make a data folder of these files and replace the expected checksums by theirs."""
 
     def make(files: Mapping[str, bytes]) -> Path:
         folder = tmp_path / "data"

@@ -39,7 +39,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
             self.wfile.write(content)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
         state.address = f"http://127.0.0.1:{http.server_port}"
@@ -111,7 +111,7 @@ def test_the_error_names_every_address_that_failed(server):
     assert f"{server.address}{SECOND}: HTTPError: 404" in str(error.value)
 
 
-def test_offline_the_error_says_so(server, monkeypatch):
+def test_error_without_network_connection(server, monkeypatch):
     monkeypatch.setitem(download._MIRRORS, "mushroom/", ("http://127.0.0.1:9/",))  # nobody listens
     with pytest.raises(
         DataNotFound, match=r"127\.0\.0\.1:9/agaricus-lepiota\.data: ConnectionError"

@@ -1,4 +1,4 @@
-"""Citation graphs and molecules: what is read, and what is wrong in the published file."""
+"""Citation graphs and molecules: parsing, and errors in the published files."""
 
 import numpy as np
 import pytest

@@ -51,7 +51,7 @@ def test_an_unchanged_file_is_hashed_once_and_a_changed_one_again(make_folder, m
         download.locate(NAME)
 
 
-def test_a_missing_file_error_says_which_where_and_how(tmp_path, monkeypatch):
+def test_a_missing_file_error_names_file_folders_and_remedy(tmp_path, monkeypatch):
     monkeypatch.setenv(download.FOLDER, str(tmp_path))
     with pytest.raises(DataNotFound) as error:
         download.locate(NAME)

@@ -77,7 +77,7 @@ def test_the_naive_spread_of_a_series_that_repeats_itself_is_small_in_its_units(
 
 @pytest.mark.parametrize("value", [0.0, 0.1, 1e-9, 1e9, -1 / 3])
 @pytest.mark.parametrize("way", ["future_covariates", "past_covariates"])
-def test_a_constant_covariate_says_nothing(value, way, quick):
+def test_a_constant_covariate_has_no_effect(value, way, quick):
     options = {**quick, "lags": 6, "horizon": 2, "epochs": 1}
     y, constant = wave(200), np.full((200, 1), value)
     plain = Forecaster(**options).fit(y)

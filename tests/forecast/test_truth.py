@@ -42,7 +42,7 @@ def test_paths_have_the_joint_spread_of_the_truth(walked):
     assert paths.mean(1).var() > 3 * 4.5 / 8
 
 
-def test_intervals_cover_what_they_say(walked):
+def test_intervals_have_the_nominal_coverage(walked):
     y = np.concatenate([walk(), walk()[-1] + walk(4000, seed=7)])
     found = walked.backtest(y)
     assert found.coverage(0.9) == pytest.approx(0.9, abs=0.03)

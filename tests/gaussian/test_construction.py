@@ -1,4 +1,4 @@
-"""What a Gaussian is made of, and what it refuses."""
+"""Valid and invalid arguments of ``Gaussian``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tractable import Gaussian
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("shape", [(), (3,), (2, 0), (2, 3, 4)])
-def test_it_is_a_tensor_of_its_shape_and_type(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+def test_shape_and_dtype(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     g = Gaussian(torch.zeros(shape, dtype=dtype), 0.25)
     assert isinstance(g, torch.Tensor)
     assert (g.shape, g.dtype, g.device) == (shape, dtype, torch.device("cpu"))
@@ -82,7 +82,7 @@ def test_invalid_moments_raise(
         Gaussian(loc, variance)
 
 
-def test_it_prints_both_moments() -> None:
+def test_repr_shows_both_moments() -> None:
     g = Gaussian(torch.tensor([1.0]), 0.5)
     text = "Gaussian(loc=tensor([1.]), variance=tensor([0.5000]))"
     assert repr(g) == str(g) == f"{g}" == text

@@ -1,4 +1,4 @@
-"""Copies share nothing with the original; files give back the same numbers."""
+"""Copies share no memory with the original; saved tensors are restored exactly."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def g() -> Gaussian:
 
 
 def cumsumm(x: Any) -> Any:
-    """An invented function of torch, which has no rule whatever rules are added."""
+    """A fictitious function of torch, for which no rule will be added."""
     if torch.overrides.has_torch_function_unary(x):
         return torch.overrides.handle_torch_function(cumsumm, (x,), x)
     return x
@@ -69,14 +69,14 @@ def test_no_rule(g: Gaussian, function: Callable[[Gaussian], Any], name: str) ->
 
 
 def test_operators_without_a_rule_keep_their_name(g: Gaussian) -> None:
-    """Not a ``TypeError``, for which Python would try the reflected operator and say less."""
+    """With a ``TypeError``, Python would try the reflected operator and lose the message."""
     assert not issubclass(NoMomentRule, TypeError)
     with pytest.raises(NoMomentRule, match="__floordiv__"):
         g // 2
 
 
 def test_augmented_assignment_is_in_place(g: Gaussian) -> None:
-    """As in torch: every name of the Gaussian sees it (this was a new object once)."""
+    """As in torch, every reference to the Gaussian is affected."""
     other = Gaussian(torch.tensor([2.0, 5.0, -4.0]), 0.5)
     loc, variance = g.loc.clone(), g.variance.clone()
     x: Any = g
@@ -92,7 +92,7 @@ def test_augmented_assignment_is_in_place(g: Gaussian) -> None:
 
 
 def test_augmented_assignment_to_a_plain_tensor(g: Gaussian) -> None:
-    """A plain tensor becomes the Gaussian, under all its names."""
+    """In-place operations turn a plain tensor into a Gaussian for all references."""
     plain: Any = torch.ones(3)
     x = plain
     x += g

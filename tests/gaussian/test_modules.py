@@ -94,7 +94,7 @@ def test_parametrize() -> None:
 
 @pytest.mark.parametrize(("sent", "missing"), [("loc", "variance"), ("variance", "mean")])
 def test_a_single_message_raises(sent: str, missing: str) -> None:
-    """Otherwise a silent zero: the variances would never learn."""
+    """Otherwise the messages would silently be zero."""
     layers = net()
     parameters = gaussian_parameters(layers)
     leaves = [g.loc.requires_grad_() for g in parameters.values()]

@@ -83,7 +83,7 @@ def images() -> Tensor:
 
 
 def states(net: nn.Module, share: float) -> dict[str, Any]:
-    """Gaussian parameters with a variance that is a share of what their size suggests."""
+    """Return Gaussian parameters whose variance is proportional to their usual size."""
     made: dict[str, Any] = {}
     for name, parameter in net.named_parameters():
         loc = parameter.detach().clone()
@@ -141,7 +141,7 @@ def test_one_observed_value_removes_less_than_the_variance_of_a_parameter(
     assert sum(float(q.sum()) for q in taken) <= share * (1 + 1e-4)  # and all of them together
 
 
-def test_without_variance_it_is_the_network_itself(net: ResNet18, images: Tensor) -> None:
+def test_without_variance_outputs_equal_the_network(net: ResNet18, images: Tensor) -> None:
     net.eval()
     z: Any = torch.func.functional_call(net, states(net, share=0.0), (images,))
     torch.testing.assert_close(z.loc, net(images), rtol=1e-4, atol=1e-5)

@@ -22,7 +22,7 @@ def gaussian(rows, seed=0):
 @pytest.mark.parametrize(
     ("columns", "context", "hidden"), [(1, 0, (4,)), (4, 2, (60, 60)), (5, 0, (3,))]
 )
-def test_masks_let_a_column_see_those_before_it_and_the_context(columns, context, hidden):
+def test_columns_depend_on_previous_columns_and_the_context(columns, context, hidden):
     torch.manual_seed(0)
     net = MADE(columns, 2, context, hidden).double()
     x = torch.randn(1, context + columns, dtype=torch.float64)
@@ -60,7 +60,7 @@ def test_density_integrates_to_one():
 
 
 def test_conditioning_on_any_columns(fitted):
-    # x_0 | x_1, x_2 and x_1 | x_0, x_2 of the Gaussian; the holes come before known columns.
+    # x_0 | x_1, x_2 and x_1 | x_0, x_2 of the Gaussian; the missing columns come before known ones.
     rows = np.array([[np.nan, 0.5, 1.0], [2.0, np.nan, -1.0], [0.0, 0.0, 0.0]])
     drawn = fitted.predict().impute(rows, n_samples=400).double().numpy()
     assert (drawn[:, 2] == 0).all()
@@ -169,7 +169,7 @@ def test_a_row_so_far_out_that_its_density_overflows_is_new(likelihood):
     assert float(p.novelty_share(rows)[0]) < 1
 
 
-def test_holes_are_filled_part_by_part_and_whole_rows_are_left_alone(monkeypatch):
+def test_imputation_by_parts_keeps_complete_rows(monkeypatch):
     X = gaussian(300)
     p = Autoregressive((8,)).fit(X, epochs=1).predict(n_particles=4)
     rows = torch.tensor(X[:9], dtype=torch.float32)

@@ -43,7 +43,7 @@ def test_probabilities_of_all_sequences_sum_to_one(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["TAGI", "Backprop"])
-def test_later_tokens_change_nothing_before_them(kind: str) -> None:
+def test_outputs_do_not_depend_on_later_tokens(kind: str) -> None:
     model = learner(kind)
     first = torch.tensor([[0, 1, 2, 0, 1, 2]])
     second = torch.tensor([[0, 1, 2, 2, 0, 0]])
@@ -121,7 +121,7 @@ def test_temperature_zero_and_top_1_select_the_most_probable() -> None:
         assert others[int(greedy[0, i])] == pytest.approx(max(others), abs=1e-9)
 
 
-def test_padding_counts_for_nothing() -> None:
+def test_padding_is_ignored() -> None:
     lm = CausalLM(learner("TAGI"))
     short = lm.log_prob([[1, 2]])
     torch.testing.assert_close(lm.log_prob([[1, 2, -100, -100]]), short)
@@ -133,7 +133,7 @@ def test_padding_counts_for_nothing() -> None:
         assert torch.equal(weight.loc, b.posterior.gaussians()[name].loc), name
 
 
-def test_it_learns_a_grammar() -> None:
+def test_learns_a_grammar() -> None:
     """The likelihood of a pattern, from that of chance."""
     torch.manual_seed(0)
     net = CausalTransformer(3, 2, d_model=16, n_heads=2, n_layers=1, context_length=6)

@@ -237,7 +237,7 @@ def test_a_linear_guide_tilts_a_gaussian_exactly(walk, schedule):
     assert abs(float(moved.mean()) - 0.5) < 0.02
 
 
-def test_doubt_is_larger_with_fewer_rows(moons):
+def test_epistemic_variance_is_larger_with_fewer_rows(moons):
     X, _ = moons
     few, many = (
         Diffusion((32,), steps=20, validation_fraction=0).fit(X[:n], noise_copies=copies, epochs=1)

@@ -140,7 +140,7 @@ def networks(columns=2, context=0, latent_dim=2):
     ],
     ids=["logistic", "penalty", "clipped"],
 )
-def test_what_it_makes_is_near_the_data(how, epochs):
+def test_samples_are_close_to_the_data(how, epochs):
     x, new = two_moons(), two_moons(seed=3)
     unit = x.std(0)
     model = GAN(*networks(), latent_dim=2, **how).fit(x, epochs=epochs)
@@ -158,7 +158,7 @@ def test_what_it_makes_is_near_the_data(how, epochs):
         )
 
 
-def test_a_context_moves_what_is_made():
+def test_samples_depend_on_the_context():
     context = torch.rand(800, 1, generator=torch.Generator().manual_seed(0)) * 4 - 2
     x = torch.cat([2 * context, -context], 1) + 0.2 * normals(1, 800, 2)
     model = GAN(*networks(context=1), latent_dim=2, lr=2e-3).fit(x, context, epochs=30)
@@ -214,7 +214,7 @@ def test_bad_input_is_refused():
         model.predict([[1.0]])
 
 
-def test_a_fit_does_not_depend_on_torchs_generator_and_leaves_it_as_it_was():
+def test_a_fit_neither_uses_nor_changes_the_global_generator():
     x, found = normals(0, 200, 2), []
     for seed in (1, 2):
         judge = nn.Sequential(nn.Linear(2, 8), nn.Dropout(0.5), nn.Linear(8, 1))
@@ -226,7 +226,7 @@ def test_a_fit_does_not_depend_on_torchs_generator_and_leaves_it_as_it_was():
     assert torch.equal(*found)
 
 
-def test_the_average_of_the_weights_forgets_where_they_began():
+def test_the_average_of_the_weights_is_bias_corrected():
     # After 60 steps 0.99^60, more than a half, would be of the weights that were drawn.
     x = 3 + normals(0, 320, 1)
     model = GAN(

@@ -72,7 +72,7 @@ def test_log_prob_is_in_the_units_of_the_data():
     assert (np.abs(drawn.mean(0) - x.mean(0)) < 4 * se).all()
 
 
-def test_what_has_no_density_has_no_novelty(monkeypatch):
+def test_models_without_density_have_no_novelty(monkeypatch):
     p = Normals(validation_fraction=0.3).fit(table()).predict()
     _ = p.novelty_share(table(3))
     monkeypatch.setattr(p.density, "log_prob", lambda z: torch.full((len(z),), math.nan))

@@ -1,4 +1,4 @@
-"""A decoder alone: against probabilistic PCA, its density against numerical integration, files."""
+"""Decoder models: compared with probabilistic PCA and numerical integration; files."""
 
 import math
 
@@ -31,7 +31,7 @@ def ppca(x, latent, at):
     return MultivariateNormal(x.mean(0), covariance).log_prob(at.double()).mean()
 
 
-def test_a_linear_decoder_comes_near_ppca_in_closed_form():
+def test_a_linear_decoder_approaches_probabilistic_pca():
     x, new = low_rank(), low_rank(seed=1)
     best = float(ppca(x, 2, new))
     independent = float(Normal(x.mean(0), x.std(0)).log_prob(new).sum(1).mean())

@@ -64,7 +64,7 @@ def test_vae_05_two_steps_by_hand():
 
 @pytest.mark.parametrize("prior_count", [0.0, 5.0])
 @pytest.mark.parametrize("missing", [0.0, 0.4])
-def test_em_never_falls(prior_count, missing):
+def test_em_never_decreases_the_likelihood(prior_count, missing):
     x = torch.from_numpy(holes((clusters(150) - [0, 300, 7]) / [2.0, 90, 0.01], missing))
     x = x[~x.isnan().all(1)]
     generator = torch.Generator().manual_seed(0)
@@ -151,7 +151,7 @@ def test_conditionals_are_ratios_of_densities():
         assert float(drawn.std()) == pytest.approx(float(std), rel=0.1)
 
 
-def test_learning_from_holes_finds_what_whole_rows_say():
+def test_learning_with_missing_values_agrees_with_complete_rows():
     """A third of the values missing at random: nearly as good on new rows as with all of them."""
     x, new = clusters(1500), clusters(1000, seed=7)
     whole = GaussianMixture(2, validation_fraction=0.0).fit(x).predict().log_prob(new).mean()
@@ -234,7 +234,7 @@ def curved(rows, seed):
     return np.column_stack(parts) + 0.1 * rng.standard_normal((rows, 6))
 
 
-def test_an_ensemble_fills_holes_better_and_its_intervals_hold_more():
+def test_an_ensemble_imputes_better_with_higher_coverage():
     new = curved(600, 1)
     gone = np.random.default_rng(2).random(new.shape) < 0.2
     holed = np.where(gone, NAN, new)
@@ -253,7 +253,7 @@ def test_an_ensemble_fills_holes_better_and_its_intervals_hold_more():
 
 
 @pytest.mark.parametrize(("draws", "level"), [(19, 0.9), (40, 0.9), (100, 0.5)])
-def test_an_interval_holds_one_more_draw_as_often_as_it_says(draws, level):
+def test_intervals_have_the_nominal_coverage(draws, level):
     generator = torch.Generator().manual_seed(0)
     n = 40_000
     drawn = torch.randn(draws + 1, n, 1, generator=generator).exp()  # skewed
@@ -315,7 +315,7 @@ def test_bad_input_is_refused():
         GaussianMixture(4, prior_count=0.0, validation_fraction=0.0).fit(rows)
 
 
-def test_a_fit_that_fails_leaves_the_model_as_it_was():
+def test_a_failed_fit_does_not_change_the_model():
     model = GaussianMixture(validation_fraction=0.0).fit(clusters(80))
     tried, history = dict(model.validation_scores_), list(model.history_)
     model.n_components = 200
@@ -334,7 +334,7 @@ def test_the_interval_of_a_large_table():
     torch.testing.assert_close(high[:5], ordered[-1])
 
 
-def test_impute_refuses_what_it_cannot_fill():
+def test_impute_refuses_unsupported_input():
     model = GaussianMixture(1).fit(clusters(50))
     with pytest.raises(ValueError, match="n_samples must be an integer"):
         tr.infer.impute(model, clusters(2), n_samples=0)

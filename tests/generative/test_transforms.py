@@ -21,7 +21,7 @@ def rows(n, columns, seed=0, scale=1.0):
 
 
 def drawn(module, seed=0, scale=0.3):
-    """The module in double precision, with parameters away from where they start."""
+    """Return the module in double precision, with perturbed parameters."""
     module = module.double()
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -31,7 +31,7 @@ def drawn(module, seed=0, scale=0.3):
 
 
 class Plain(nn.Module):
-    """A transform that has nothing to learn, as a module."""
+    """A module of a transform without parameters."""
 
     def __init__(self, transform):
         super().__init__()

@@ -25,7 +25,7 @@ DOUBLE = torch.float64
 
 
 def constant(mean, variance):
-    """An encoder that says the same of every row."""
+    """An encoder with the same output for every row."""
     net = nn.Linear(1, 2).double()
     with torch.no_grad():
         net.weight.zero_()
@@ -50,7 +50,7 @@ X = torch.tensor([[1.7]], dtype=DOUBLE)
 
 
 @torch.no_grad()
-def test_vae_02_the_bound_two_ways():
+def test_vae_02_two_forms_of_the_bound():
     """By quadrature over q: reconstruction less divergence = log p less the divergence to truth."""
     net = fixture()
     nodes, weights = np.polynomial.hermite_e.hermegauss(40)
@@ -254,7 +254,7 @@ def test_the_noise_is_learnt_and_holes_are_drawn_from_the_conditional_normal():
 
 
 def images(rows=300, seed=0):
-    """Two patterns of twelve pixels with some noise; one pixel is never on."""
+    """Return two patterns of twelve pixels with some noise; one pixel is never on."""
     generator = torch.Generator().manual_seed(seed)
     patterns = torch.tensor([[1.0] * 6 + [0.0] * 6, [0.0] * 6 + [1.0] * 6])
     kind = torch.randint(2, (rows,), generator=generator)
@@ -317,7 +317,7 @@ def test_weights_that_disagree_are_novel_and_rows_that_do_not_belong_are_unlikel
     assert torch.isfinite(p.log_prob(torch.ones(1, 12))).all()  # a pixel never on, on
 
 
-def test_a_context_says_which():
+def test_samples_depend_on_the_context():
     x, kind = images()
     encoder, decoder = nn.Linear(13, 4), nn.Sequential(nn.Linear(3, 12))
     model = VAE(encoder, decoder, Bernoulli("logit"), latent_dim=2, learner_kwargs={"lr": 0.05})
@@ -329,7 +329,7 @@ def test_a_context_says_which():
     assert p.log_prob(torch.stack([x[kind == 0][0], x[kind == 1][0]])).shape == (2,)
 
 
-def test_grey_pixels_are_drawn_anew():
+def test_gray_pixels_are_sampled_in_every_epoch():
     grey = torch.full((200, 12), 0.5)
     grey[:, :6] = 1.0
     model = made(binarize=True, learner_kwargs={"lr": 0.01}, validation_fraction=0.0).fit(

@@ -1,4 +1,4 @@
-"""Graphs: the book's cases, other libraries' graphs, and what cannot be one."""
+"""Graphs: the book's cases, conversion from other libraries, and invalid graphs."""
 
 import networkx as nx
 import numpy as np

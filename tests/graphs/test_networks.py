@@ -1,4 +1,4 @@
-"""Numbers as rows: batches say what the whole graph says, learners and files work as ever."""
+"""Node indices as rows: batches give the results of the whole graph; learners and files work."""
 
 import pytest
 import torch
@@ -57,7 +57,7 @@ def test_moments_of_a_batch_are_those_of_the_whole_graph(name):
         assert torch.allclose(a, b[nodes], atol=1e-10)
 
 
-def test_what_is_too_far_away_has_no_influence():
+def test_distant_nodes_have_no_influence():
     path = G.Graph([[i, i + 1] for i in range(9)], torch.zeros(10, 1))
     net = nn.Sequential(G.GraphConv(1, 4), nn.Tanh(), G.GraphConv(4, 1)).double()
     x = torch.zeros(10, 1, dtype=D, requires_grad=True)
@@ -201,7 +201,7 @@ def test_invalid_indices_raise():
 
 @pytest.mark.parametrize("learner", [tr.TAGI, tr.BayesByBackprop, tr.Backprop])
 def test_a_class_absent_from_training_keeps_some_probability(learner):
-    """It is no error (its nodes may come later), but a class that is no class is one."""
+    """A missing class is valid, since its nodes may follow later; an invalid label is not."""
     graph, nodes = large(), torch.arange(200)
     y = (graph.x[:, 0] > 0).long()
     net = G.NodeNetwork(nn.Sequential(G.GraphConv(4, 8), nn.ReLU(), G.GraphConv(8, 3)), graph)

@@ -1,4 +1,4 @@
-"""PyG's modules unchanged: at zero variance they are ours, and every learner learns them."""
+"""PyG's modules unchanged: equal to ours at zero variance, and usable with every learner."""
 
 import pytest
 import torch
@@ -86,7 +86,7 @@ def inner():
 )
 @pytest.mark.parametrize("learner", [tr.TAGI, tr.BayesByBackprop, tr.Backprop])
 def test_every_learner_learns_pyg_layers(make, learner):
-    """The label is what most neighbors have, which the untaught network does not know."""
+    """The label is the majority among the neighbors, which an untrained network cannot predict."""
     graph, nodes = large(), torch.arange(200)
     y = (graph.adjacency() @ graph.x[:, 0] + graph.x[:, 0] > 0).long()
     torch.manual_seed(0)

@@ -1,4 +1,4 @@
-"""How far a network sees is measured, so that a batch computes all that its outputs depend on."""
+"""The number of hops on which outputs depend is measured, so that batches are complete."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Gated(nn.Module):
 
 
 class Mixed(nn.Module):
-    """Powers 0 and 3 side by side: nothing changes between one step and two."""
+    """Powers 0 and 3 in parallel: outputs do not change between one hop and two."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ class Choosy(nn.Module):
 
 
 def compared(net: nn.Module, graph: Graph, **options: Any) -> int | None:
-    """Hold outputs of a batch to those of the whole graph, for weights as they are and redrawn."""
+    """Compare outputs of a batch with those of the whole graph, for given and redrawn weights."""
     part = G.NodeNetwork(net, graph).double().eval()
     whole = G.NodeNetwork(net, graph, n_hops=99).double().eval()
     for seed in range(3):
@@ -112,7 +112,7 @@ def test_steps_of_several_modules_add_up() -> None:
     assert compared(nn.Sequential(G.GraphConv(4, 5), nn.ReLU(), G.GraphConv(5, 3)), large()) == 2
 
 
-def test_what_is_zero_at_first_counts() -> None:
+def test_weights_that_are_initially_zero_count() -> None:
     assert compared(Gated(), large(degree=2)) == 3
 
 
@@ -120,13 +120,13 @@ def test_a_gap_does_not_end_the_reach() -> None:
     assert compared(Mixed(), large(degree=2)) == 3
 
 
-def test_a_normalization_over_all_nodes_takes_the_whole_graph() -> None:
+def test_normalization_over_all_nodes_needs_the_whole_graph() -> None:
     assert compared(nn.Sequential(G.GraphConv(4, 3), OverAll()), large()) is None
     assert compared(nn.Sequential(nn.Linear(4, 3), OverAll()), large()) is None
     assert compared(nn.Sequential(nn.Linear(4, 3), nn.ReLU()), large()) == 0
 
 
-def test_what_cannot_be_measured_takes_the_whole_graph() -> None:
+def test_networks_that_cannot_be_measured_need_the_whole_graph() -> None:
     assert compared(Choosy(200), large()) is None
     assert compared(Hops(4, 3, 40), large(degree=2)) is None
 
@@ -138,7 +138,7 @@ def test_messages_of_a_directed_graph() -> None:
         assert compared(Hops(4, 3, 3), graph) == 3
 
 
-def test_measuring_changes_nothing() -> None:
+def test_measuring_does_not_change_the_network() -> None:
     net = nn.Sequential(Hops(4, 5, 2), nn.BatchNorm1d(5), nn.Dropout())
     before = {name: t.clone() for name, t in net.state_dict().items()}
     state = torch.random.get_rng_state()

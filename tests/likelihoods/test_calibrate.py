@@ -108,7 +108,7 @@ def test_the_factor_is_found(name: str) -> None:
     likelihood.rescale(found)
     after = likelihood.predictive(mean, variance).log_prob(y).mean()
     assert after > before + 0.01
-    assert abs(math.log(likelihood.held_out_scale([held]))) < 0.07  # nothing is left to scale
+    assert abs(math.log(likelihood.held_out_scale([held]))) < 0.07  # no noise remains to be scaled
 
 
 def test_a_rescaled_bernoulli_is_one_of_smaller_outputs() -> None:

@@ -127,7 +127,7 @@ class TestNegativeBinomial(TestPoisson):
         return NegativeBinomial(1.5)
 
     def noise_variance(self, p):
-        return p.variance - p.mean  # what it has beyond Poisson
+        return p.variance - p.mean  # excess over Poisson
 
 
 class TestLearnedNegativeBinomial(TestNegativeBinomial):
@@ -215,11 +215,11 @@ class TestManyLabels(LikelihoodConformance):
 
 
 class TestMixture(LikelihoodConformance):
-    """At little doubt of the logits, where their expected softmax is nearly exact."""
+    """Compare at small variances of the logits, where the expected softmax is nearly exact."""
 
     width, components = 6, 3
     bad_targets = NOT_NUMBERS
-    exact_moments = False  # what the logits add is of first order
+    exact_moments = False  # the contribution of the logits is of first order
     arguments: ClassVar = {"component": {"component": {"name": "Laplace", "scale": 0.2}}}
 
     def noise_variance(self, p):

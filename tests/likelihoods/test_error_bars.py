@@ -58,7 +58,7 @@ def test_both_engines_agree(sigma):
 
 
 def test_an_inferred_noise_leaves_the_error_bars_out():
-    """Targets that scatter by 0.5, of which 0.4 is known: what is left is about 0.3."""
+    """Targets that scatter by 0.5, of which 0.4 is known: about 0.3 remains."""
     draw = torch.Generator().manual_seed(2)
     x = torch.rand(4000, 1, generator=draw) * 2 - 1
     y = x + 0.5 * torch.randn(4000, 1, generator=draw)

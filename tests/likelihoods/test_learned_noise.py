@@ -1,4 +1,4 @@
-"""Noises that are learned come to what the data were made with."""
+"""Learned noises converge to the noise of the data."""
 
 import math
 
@@ -23,7 +23,7 @@ ROWS = 4000
 
 
 def made(name):
-    """A likelihood to learn, targets, the outputs behind them, and what is to be found."""
+    """A likelihood, targets, the true outputs, and the expected noise."""
     torch.manual_seed(0)
     z = torch.randn(ROWS, 1, dtype=D)
     if name == "laplace":
@@ -49,8 +49,8 @@ NAMES = ["laplace", "student", "negative binomial", "von mises", "ordinal"]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_online_as_rows_come(name):
-    """Outputs known to within 0.3: what they are unsure of is not taken for noise."""
+def test_noise_is_learned_online(name):
+    """Outputs have a standard deviation of 0.3, which is not attributed to noise."""
     likelihood, y, z, truth = made(name)
     blurred = z + 0.3 * torch.randn(ROWS, 1, dtype=D)
     variance = torch.full((40, 1), 0.09, dtype=D)
@@ -120,7 +120,7 @@ def test_each_component_has_separate_noise():
         assert found == pytest.approx([0.1, 0.5], rel=0.3)
 
 
-def test_parts_learn_from_the_rows_they_have():
+def test_parts_learn_from_their_observed_rows():
     torch.manual_seed(3)
     z = torch.randn(ROWS, 2, dtype=D)
     y = z + torch.cat([dist.Laplace(0.0, 0.2).sample((ROWS, 1)), 0.5 * torch.randn(ROWS, 1)], 1).to(

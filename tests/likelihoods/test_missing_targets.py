@@ -1,4 +1,4 @@
-"""Missing targets of a normal likelihood: they say nothing, and change nothing."""
+"""Missing targets of a normal likelihood contribute no evidence and no messages."""
 
 import pytest
 import torch
@@ -21,7 +21,7 @@ def moments(rows=5, outputs=3):
     )
 
 
-def test_without_gaps_it_is_normal():
+def test_complete_targets_equal_the_normal_likelihood():
     y, mean, variance = moments()
     ours, plain = Normal(None, 3, missing=True), Normal(None, 3)
     torch.testing.assert_close(
@@ -33,7 +33,7 @@ def test_without_gaps_it_is_normal():
     )
 
 
-def test_with_gaps_it_is_normals_side_by_side():
+def test_missing_targets_equal_independent_normals():
     y, mean, variance = moments()
     y[0, 1] = y[3, 1] = y[4, 2] = NAN
     ours = Normal(None, 3, missing=True)
@@ -73,7 +73,7 @@ def test_learners_find_the_line_and_the_noise_behind_gaps(kind):
     assert noise == pytest.approx([0.1, 0.5], rel=0.2)
 
 
-def test_what_is_neither_a_number_nor_missing_is_refused():
+def test_infinite_targets_are_refused():
     with pytest.raises(InvalidTarget, match="infinite"):
         Normal(None, 2, missing=True).check_targets(
             torch.tensor([[1.0, float("inf")]]), torch.Size([1, 2])

@@ -1,4 +1,4 @@
-"""Targets of every step: the part's own answers, and nothing from steps that are missing."""
+"""Targets of every step: results equal those of the part, and missing steps are ignored."""
 
 from __future__ import annotations
 

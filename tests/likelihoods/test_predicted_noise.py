@@ -1,4 +1,4 @@
-"""Messages of a noise that the network predicts, beside a dense sum, at any residual and scale."""
+"""Messages of a predicted noise, compared with a dense sum at any residual and scale."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_messages_and_evidence_are_those_of_a_dense_sum(case) -> None:
     got, log_evidence = left(*case)
     assert log_evidence == pytest.approx(evidence, abs=1e-5)
     _, v1, _, v2 = case
-    want[2:] = np.minimum(want[2:], [v1, v2])  # what makes an output less certain is cut off
+    want[2:] = np.minimum(want[2:], [v1, v2])  # messages that would increase a variance are cut off
     size = np.array([math.sqrt(v1), math.sqrt(v2), v1, v2])
     np.testing.assert_allclose(got / size, want / size, rtol=1e-4, atol=1e-5)
 

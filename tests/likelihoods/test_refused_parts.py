@@ -1,4 +1,4 @@
-"""Combinations that cannot work are refused by an error that says what to do, not by ``assert``."""
+"""Invalid combinations raise an error with a remedy, not an ``AssertionError``."""
 
 from __future__ import annotations
 

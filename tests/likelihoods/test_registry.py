@@ -1,4 +1,4 @@
-"""The registry lists every likelihood, and what follows from it is complete."""
+"""The registry lists every likelihood, and the tables derived from it are complete."""
 
 from __future__ import annotations
 

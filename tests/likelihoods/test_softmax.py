@@ -35,7 +35,7 @@ def test_the_approximation_is_near_sampling():
     truth = draws.softmax(-1).mean(0)
     found = Softmax(5).predictive(mean, variance).probs
     assert (found - truth).abs().max() < 0.04
-    assert (mean.softmax(-1) - truth).abs().max() > 0.08  # what ignoring the variance costs
+    assert (mean.softmax(-1) - truth).abs().max() > 0.08  # the error of ignoring the variance
 
 
 def test_wrong_sizes_are_refused():

@@ -56,7 +56,7 @@ def integral(log_density, mean, variance, peaks=()):
 
 
 def check(likelihood, y, mean, variance, log_density, *, peaks=(), tolerance=1e-9):
-    """Evidence, and messages as what they do: posterior mean and variance."""
+    """Return the evidence, and posterior mean and variance from the messages."""
     evidence, shift, left = integral(log_density, mean, variance, peaks)
     m, v = one(mean), one(variance)
     got = float(likelihood.log_evidence(y, m, v))
@@ -119,7 +119,7 @@ def test_heavy_tails(variance):
             def density(z, df=df, scale=scale, y=y):
                 return dist.StudentT(df, z, scale).log_prob(torch.tensor(y, dtype=D))
 
-            # the points are as far apart as they must be for the narrower of the two
+            # the spacing of the points is that of the narrower of the two
             likelihood = StudentT(df, scale)
             check(likelihood, one(y), mean, variance, density, peaks=(y,), tolerance=1e-7)
 

@@ -1,4 +1,4 @@
-"""The classifier test: right if nothing differs, near the truth if something does."""
+"""The two-sample classifier test: calibrated for equal distributions, accurate for others."""
 
 import math
 
@@ -28,7 +28,7 @@ def js_of_shifted_normals(shift):
 
 
 @pytest.mark.parametrize("shift", [1.0, 2.0])
-def test_what_it_finds_is_near_the_divergence(shift):
+def test_estimate_is_close_to_the_divergence(shift):
     """The loss of the best discriminator is 2 log 2 - 2 JS: found to a tenth."""
     a, b = normals(0, 1_500, 3), normals(1, 1_000, 3)
     b[:, 0] += shift
@@ -45,7 +45,7 @@ def test_what_it_finds_is_near_the_divergence(shift):
     assert float((found.score_a - ratio).square().mean().sqrt()) < 0.35 * float(ratio.std())
 
 
-def test_equal_distributions_are_told_apart_as_often_as_chance_says():
+def test_false_positive_rate_for_equal_distributions_is_nominal():
     levels = [metrics.two_sample(normals(s, 80, 2), normals(900 + s, 60, 2), epochs=10, seed=s)
               for s in range(40)]  # fmt: skip
     p = [found.p_value for found in levels]

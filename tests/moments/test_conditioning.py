@@ -1,4 +1,4 @@
-"""What summed messages do to a state: positive, never growing, exact where it says so."""
+"""Conditioning on summed messages: variances stay positive and never grow; exact cases."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def number(value: float) -> Tensor:
 @PROPERTY
 @given(part=parts, n=counts)
 def test_shrinkage_is_positive_and_never_grows(part: float, n: int) -> None:
-    """Each of n observations takes less than all there is; so do all of them together."""
+    """n observations, each and together, remove less than the whole variance."""
     left = shrinkage(number(part) * n, n)
     assert 0 < left <= 1
 
@@ -63,7 +63,7 @@ def test_alike_observations_of_one_state_are_exact(variance: float, noise: float
     information=st.lists(st.floats(0, 1e3), min_size=1, max_size=8),
     spare=st.integers(0, 3),
 )
-def test_unequal_observations_claim_no_more_than_they_hold(
+def test_unequal_observations_remove_at_most_their_information(
     information: list[float], spare: int
 ) -> None:
     """Against the conjugate posterior of observations with different noises."""
@@ -106,7 +106,7 @@ def test_condition_never_leaves_a_variance_that_is_not_one(
     assert 0 <= left <= var
 
 
-def test_a_state_without_variance_is_left_alone() -> None:
+def test_a_state_without_variance_is_unchanged() -> None:
     mean, left = condition(number(1.5), number(0.0), number(1e9), number(-1e9))
     assert (mean.item(), left.item()) == (1.5, 0.0)
 
@@ -140,7 +140,7 @@ def test_damped_alike_observations_move_the_mean_as_their_joint_posterior(
     torch.testing.assert_close(gain * v * message, n * v * r / (s + n * v), rtol=1e-10, atol=0)
 
 
-def test_what_was_not_observed_does_not_damp() -> None:
+def test_missing_observations_do_not_damp() -> None:
     d_mu = torch.tensor([0.3, 0.0], dtype=torch.float64)
     d_var = torch.tensor([-0.5, 0.0], dtype=torch.float64)
     weight = observed_power(d_mu, d_var)

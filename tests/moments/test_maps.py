@@ -1,4 +1,4 @@
-"""The bilinear maps: what is not needed is not computed, and constants have no moments."""
+"""Bilinear maps skip unneeded terms, and treat constants without moments."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ def test_messages_to_means_are_those_of_unrolling() -> None:
 @pytest.mark.parametrize("size", [0.3, 0.7, 0.9])
 @pytest.mark.parametrize(("variance", "within"), [(1e-4, 0.06), (1e-3, 0.1)])
 def test_variance_is_that_of_drawn_networks(size: float, variance: float, within: float) -> None:
-    """Of weights and inputs that are uncertain; iterating the rules would count a weight anew."""
+    """Weights and inputs are uncertain; iterated rules would count a weight repeatedly."""
     torch.manual_seed(1)
     cell, units = nn.RNNCell(2, 6, bias=False).double(), 6
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Back-propagation through time: the slides' recursion, and what truncation leaves out."""
+"""Back-propagation through time: the recursion of the book, and the effect of truncation."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def slides() -> nn.RNN:
 
 
 def trajectory(steps: int) -> tuple[Tensor, Tensor, Tensor, nn.RNN]:
-    """States, the inputs they came from, ``dR/dW`` and the layer, with ``R = sum c.x(t)``."""
+    """Return states, their inputs, ``dR/dW`` and the layer, with ``R = sum c.x(t)``."""
     layer = slides()
     b = B.repeat(STEPS, 1, 1).requires_grad_()
     out, _ = TruncatedBPTT(layer, steps)(b, START.reshape(1, 1, 3))

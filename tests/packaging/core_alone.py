@@ -1,4 +1,4 @@
-"""What the core must do with torch, numpy and safetensors alone; a script.
+"""A script that runs the core with only torch, numpy and safetensors installed.
 
 ``make wheel`` runs it in an environment that holds nothing else; ``test_core_alone`` runs it in the
 development environment with ``--block``, which hides every other package.
@@ -26,7 +26,7 @@ def plain(name: str) -> str:
 
 
 def needed(names: Sequence[str]) -> set[str]:
-    """These packages and all that they require, in lower case with hyphens."""
+    """Return these packages and all their dependencies, in lower case with hyphens."""
     found: set[str] = set()
     waiting = list(names)
     while waiting:
@@ -50,7 +50,7 @@ class Hidden:
         self.finder, self.owners, self.core = finder, owners, core
 
     def __getattr__(self, name: str) -> Any:
-        """All else is the finder's own."""
+        """Delegate everything else to the original finder."""
         return getattr(self.finder, name)
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
@@ -68,7 +68,7 @@ def hide_the_rest() -> None:
 
 
 def use_the_core() -> None:
-    """Import, fit, predict, save, load, and ask for what needs an extra."""
+    """Import, fit, predict, save and load, and use features that need an extra."""
     import torch
     from torch import nn
 
@@ -88,7 +88,7 @@ def use_the_core() -> None:
 
 
 def what_is_missing_is_named() -> None:
-    """The command, plots and agents say which extra brings what they need."""
+    """Check that the command, plots and agents name the extra that they need."""
     from tractable.cli import main
 
     said = io.StringIO()
@@ -108,7 +108,7 @@ def what_is_missing_is_named() -> None:
 
 
 def main(block: bool) -> None:
-    """Do all of it, and look at what was imported meanwhile."""
+    """Run all checks, and inspect the imported modules."""
     owners, core = importlib.metadata.packages_distributions(), needed(CORE)
     before = set(sys.modules)
     if block:

@@ -7,7 +7,7 @@ import pkgutil
 import tractable
 from tractable.errors import TractableError
 
-#: Stands for a killed process in the conformance tests, so nothing may catch it.
+#: Simulates a killed process in the conformance tests, so it must not be caught.
 EXEMPT = {"tractable.testing.learner_persistence.SimulatedCrash"}
 
 

@@ -1,4 +1,4 @@
-"""What can be imported without any extra, and what an extra brings."""
+"""Imports without any extra, and packages installed by each extra."""
 
 import re
 import subprocess

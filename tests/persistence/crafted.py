@@ -30,12 +30,12 @@ Place = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Case:
-    """A file that is like a good one but for one thing.
+    """A file that differs from a valid one in one place.
 
     Attributes:
-        kind: of the good file.
-        name: what is wrong with it.
-        edit: makes it so, in place.
+        kind: kind of the valid file.
+        name: description of the defect.
+        edit: applies the defect in place.
     """
 
     kind: str
@@ -68,7 +68,7 @@ MISSING = object()
 
 
 def places(value: Any, place: Place = ()) -> Iterator[Place]:
-    """Where the leaves and branches of JSON values are."""
+    """Return the paths of the leaves and branches of JSON values."""
     children: Any = ()
     if isinstance(value, dict):
         children = value.items()
@@ -345,7 +345,7 @@ ENVIRONMENTS: list[Any] = [
 
 
 def listed() -> Iterator[Case]:
-    """Every fault that a probe found, and those beside it."""
+    """Return all known kinds of defects."""
     for name, net in NETS.items():
         yield entry("tagi", ("net",), net, f"a network: {name}")
     for name in ("wide", "of 100,000 layers", "a layer the same as itself"):
@@ -494,7 +494,7 @@ def hostile_schedule(_: Tensors, header: Header) -> None:
     header["training"]["schedule"] = {"step": "evil", "base_lrs": "evil", "optimizer": 5}
 
 
-# --- what is not a model file at all -----------------------------------------------------------
+# --- files that are not model files -----------------------------------------------------------
 
 
 def raw(folder: Path) -> dict[str, Path]:

@@ -1,4 +1,4 @@
-"""One bit of a good file is another: what loading it does."""
+"""Loading files in which one bit is flipped."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def flipped(content: bytes, bit: int) -> bytes:
 
 
 def outcomes(names: Iterable[str], folder: Path, seed: int) -> Iterator[str]:
-    """For one random bit after the other: refused, the same, or what must not be."""
+    """Flip one random bit at a time; return whether the file is refused, equal or invalid."""
     draw = random.Random(seed)
     good = {}
     for name in names:
@@ -43,7 +43,7 @@ def outcomes(names: Iterable[str], folder: Path, seed: int) -> Iterator[str]:
 
 
 def tally(found: Iterable[str]) -> Counter[str]:
-    """How often what happened; raises at the first that must not be."""
+    """Return the counts of outcomes; raise at the first invalid one."""
     counted: Counter[str] = Counter()
     for outcome in found:
         assert outcome in ("refused", "the same"), outcome

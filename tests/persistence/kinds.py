@@ -1,4 +1,4 @@
-"""One good file of every kind, how each is loaded, and numbers that show what was loaded."""
+"""A valid file of every kind, its loading function, and numbers that identify its content."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Kind:
     """A kind of file.
 
     Attributes:
-        load: what reads it.
-        numbers: what it says, as an array that must be finite.
+        load: function that loads the file.
+        numbers: content as an array, which must be finite.
     """
 
     load: Callable[[Path], Any]

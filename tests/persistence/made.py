@@ -1,4 +1,4 @@
-"""Small valid files of every kind of saved object, written when they are first needed.
+"""Small valid files of every kind of saved object, created on first use.
 
 ``test_every_kind_of_saved_object_has_a_file`` checks that there is one for every class with a
 ``save`` method.

@@ -1,4 +1,4 @@
-"""Load files one after the other in a process of its own; what came of it, and what it cost.
+"""Load files in a separate process; report the outcome, duration and memory.
 
 ``python -m tests.persistence.measure < cases.json``, where cases are pairs of a kind and a path;
 the first ones are good files of every kind.
@@ -20,7 +20,7 @@ import numpy as np
 MOST_BYTES = 16 << 30
 MOST_SECONDS = 30
 LAZY = ("torch.", "numpy.", "scipy.", "sympy.", "gymnasium.", "sklearn.", "networkx.", "mpmath.")
-"""Libraries in use that import their own parts when they are needed."""
+"""Libraries in use that import submodules on demand."""
 STANDARD = set(sys.stdlib_module_names)
 
 
@@ -70,7 +70,7 @@ def cost() -> tuple[float, float]:
 
 
 def attempt(kind: Any, path: Path) -> dict[str, Any]:
-    """Load one file and use what is loaded."""
+    """Load one file and use the loaded object."""
     modules = set(sys.modules)
     started, before = cost()
     found: dict[str, Any] = {"outcome": "loaded", "words": ""}

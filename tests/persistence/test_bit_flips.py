@@ -1,4 +1,4 @@
-"""A file with one wrong bit says the same or is refused (``tests/soak`` tries more of them)."""
+"""A file with one flipped bit loads equally or is refused (more cases in ``tests/soak``)."""
 
 from itertools import islice
 

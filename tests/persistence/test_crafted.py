@@ -1,4 +1,4 @@
-"""Files made to harm: the one exception, at once, with little memory, and nothing imported."""
+"""Malicious files raise one exception quickly, with little memory and without imports."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def harmless(result: dict) -> bool:
 
 
 def evil_module(folder: Path) -> Path:
-    """A folder with a module that tells when it is imported."""
+    """A folder with a module that records its import."""
     folder.mkdir()
     (folder / "evilmod.py").write_text(EVIL)
     return folder
@@ -48,7 +48,7 @@ def evil_module(folder: Path) -> Path:
 
 WIDTHS = ("hidden", "net", "policy_hidden", "value_hidden")
 TOO_WIDE = [[4_000, 4_000], [700] * 40]
-"""Layers of which each alone would fit into the file below, and all together would not."""
+"""Each layer fits into the file below, but all together do not."""
 
 
 def widths_in(value: object, place: crafted.Place = ()) -> Iterator[crafted.Place]:
@@ -80,7 +80,7 @@ def some(draw: random.Random, cases: Iterable[crafted.Case], n: int) -> list[cra
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
-    """Every file, loaded in one process: what it is, what came of it, and where it is listed."""
+    """Load every file in one process; return file, outcome and position."""
     draw = random.Random(0)
     cases = {
         "listed": list(crafted.listed()),

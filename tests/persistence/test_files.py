@@ -87,7 +87,7 @@ def test_a_private_file_is_private_from_its_first_byte(path, monkeypatch):
 
 @pytest.mark.parametrize("step", ["open", "fsync", "replace"])
 @pytest.mark.parametrize("error", [OSError("no space left"), KeyboardInterrupt()])
-def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(path, monkeypatch, step, error):
+def test_a_failed_write_keeps_the_existing_file_only(path, monkeypatch, step, error):
     def fail(*arguments, **options):
         raise error
 
@@ -152,7 +152,7 @@ def test_what_is_saved_again_is_the_same_file(name, tmp_path):
     assert (tmp_path / "third.tr").read_bytes() == (tmp_path / "second.tr").read_bytes()
 
 
-def test_a_save_that_fails_leaves_the_old_model(tmp_path, monkeypatch):
+def test_a_failed_save_keeps_the_existing_model(tmp_path, monkeypatch):
     x, y, _ = data()
     model = tr.TAGI(net(), tr.likelihoods.Normal(0.1)).fit(x, y, epochs=1)
     model.save(tmp_path / "model.tr")
@@ -197,7 +197,7 @@ def test_a_learner_that_is_not_defined_here_is_not_imported(tmp_path):
         Learner.load(tmp_path / "model.tr")
 
 
-def test_memory_of_an_agent_takes_no_more_room_than_it_holds(tmp_path):
+def test_replay_memory_of_an_agent_is_stored_without_empty_space(tmp_path):
     learner = tr.Backprop(nn.Linear(2, 1), tr.likelihoods.Normal(0.1))
     agent = agents.Bandit(learner, n_features=0, n_actions=2, replay=agents.BanditReplay(10**9))
     agent.update([], 1, 1.0)

@@ -1,4 +1,4 @@
-"""Figures of bandit agents: what they draw, and what they refuse."""
+"""Figures of bandit agents: content and invalid input."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Curves by name: what is drawn of them, round marks, and how they stand in a page."""
+"""Line charts of named curves: drawn points, ticks, and use in a page."""
 
 import math
 import re
@@ -38,7 +38,7 @@ def test_curves_keep_their_values_and_gaps():
     assert second.get_xdata().tolist() == [1, 4]
 
 
-def test_what_a_logarithm_cannot_show_is_a_gap():
+def test_nonpositive_values_are_gaps_on_log_axes():
     ax = plots.lines({"a": ([1, 2, 3], [0.0, -1.0, 5.0])}, scale="log")
     assert np.isnan(ax.lines[0].get_ydata()).tolist() == [True, True, False]
     assert ax.get_yscale() == "log"
@@ -56,7 +56,7 @@ def test_long_curves_are_thinned_with_both_ends():
     assert (np.diff(line.get_xdata()) > 0).all()
 
 
-def test_more_curves_than_colours_are_told_apart_by_dashes():
+def test_more_curves_than_colors_have_different_dashes():
     ax = plots.lines({str(i): ([1, 2], [i, i]) for i in range(2 * len(COLORS))})
     looks = {(line.get_color(), line.get_linestyle()) for line in ax.lines}
     assert len(looks) == len(ax.lines)

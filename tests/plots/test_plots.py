@@ -1,4 +1,4 @@
-"""Figures hold the data they were given: looked up in the artists, not in the pixels."""
+"""Figures contain the given data; checked in the artists, not in the pixels."""
 
 import sys
 

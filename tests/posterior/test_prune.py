@@ -1,4 +1,4 @@
-"""Pruning: what goes is exactly zero and has the lowest signal-to-noise ratio."""
+"""Pruned weights are exactly zero and have the lowest signal-to-noise ratios."""
 
 import pytest
 import torch
@@ -18,7 +18,7 @@ def posterior():
 
 @pytest.mark.parametrize("fraction", [0.0, 0.1, 0.5, 0.9, 1.0])
 @pytest.mark.parametrize("per_layer", [False, True])
-def test_exactly_the_wanted_share_goes(posterior, fraction, per_layer):
+def test_exactly_the_given_share_is_pruned(posterior, fraction, per_layer):
     pruned = posterior.pruned(fraction, per_layer=per_layer)
     gone = (pruned.loc == 0) & (pruned.variance == 0)
     assert int(gone.sum()) == round(300 * fraction)

@@ -20,7 +20,7 @@ CASES = [
 
 
 def density(kappa, variance, ways):
-    """Density of the way from the mean: a sum over outputs, or over the noise if it is narrower."""
+    """Return the density of the angle from the mean, by a sum over outputs or over the noise."""
     t = torch.linspace(-9, 9, 2001, dtype=D).unsqueeze(1)
     std = math.sqrt(variance)
     if variance < 1 / kappa:
@@ -45,7 +45,7 @@ def test_predictions_of_angles(kappa, variance, dtype):
     mass = share.clone()
     mass[[0, -1]] *= 0.5  # the trapezoidal rule
     mass = mass / mass.sum()
-    if kappa * math.exp(-variance / 2) > 0.1:  # else every direction is as good
+    if kappa * math.exp(-variance / 2) > 0.1:  # otherwise all directions are equally likely
         torch.testing.assert_close(p.mean, z, rtol=0, atol=1e-6)
     spread = float((mass * ways**2).sum())
     assert p.variance.flatten().tolist() == pytest.approx([spread] * 2, rel=1e-4)
@@ -55,7 +55,8 @@ def test_predictions_of_angles(kappa, variance, dtype):
     exact = p.double()
     at = ways[::300].unsqueeze(1).expand(-1, 2).unsqueeze(-1)
     for y, want in zip(at, share[::300].tolist(), strict=True):
-        resolved = kappa * variance < 50 or variance > 0.5  # else too few nodes for the evidence
+        # Otherwise there are too few nodes for the evidence.
+        resolved = kappa * variance < 50 or variance > 0.5
         if want > 1e-12 and resolved:
             got = exact.log_prob(z.double() + y).exp()
             assert got.tolist() == pytest.approx([want] * 2, rel=1e-5)
@@ -109,7 +110,7 @@ def test_a_mixture_of_narrow_angles_on_both_sides_of_half_a_turn():
 
 
 def test_narrow_and_wide_rows_beside_each_other():
-    """Each as it is alone, whichever series serves it."""
+    """Each row has the same result as alone, whichever series is used."""
     z = torch.tensor([[0.5], [0.5]], dtype=D)
     variance = torch.tensor([[1e-8], [4.0]], dtype=D)
     both = VonMises(1e4).predictive(z, variance)
@@ -123,7 +124,7 @@ def test_narrow_and_wide_rows_beside_each_other():
 
 @pytest.mark.parametrize("n", [6, 12])
 def test_the_edgeworth_series_of_a_sum_of_uniform_numbers(n):
-    """Cumulants of a standardized uniform number: -6/5 and 48/7; what is left out is of n^-3."""
+    """Cumulants of a standardized uniform number: -6/5 and 48/7; the remainder is of order n^-3."""
     at = torch.linspace(-3, 3, 31, dtype=D)
     one = torch.ones((), dtype=D)
     found = circular._edgeworth(at, -1.2 / n * one, 48 / 7 / n**2 * one)

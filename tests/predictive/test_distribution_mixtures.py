@@ -163,7 +163,7 @@ def test_without_a_distribution_function_quantiles_are_of_draws():
 
 
 class Coin(Predictive):
-    """A user's own: 0 or ``size``, each half of the time; nothing but what must be there."""
+    """A custom distribution with the minimum of methods: 0 or ``size`` with equal probability."""
 
     def __init__(self, size):
         self.size = size
@@ -230,7 +230,7 @@ def test_the_mode_of_a_mixture_density_network_is_its_highest_peak():
     drawn = p.sample(20_000, torch.Generator().manual_seed(0))
     torch.testing.assert_close(drawn.mean(0), p.mean, rtol=0, atol=0.1)
     torch.testing.assert_close(drawn.var(0), p.variance, rtol=0.05, atol=0)
-    assert (p.epistemic < 0.01).all()  # two peaks are no doubt of the weights
+    assert (p.epistemic < 0.01).all()  # two peaks are not epistemic uncertainty
     for q in (0.1, 0.6):
         at = p.quantile(q)
         torch.testing.assert_close((drawn <= at).double().mean(0), p.cdf(at), rtol=0, atol=0.02)

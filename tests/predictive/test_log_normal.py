@@ -1,4 +1,4 @@
-"""Targets whose logarithm is normal: SciPy, sampling, and what widening leaves alone."""
+"""Targets with normal logarithm: SciPy, sampling, and invariants of widening."""
 
 import math
 
@@ -78,7 +78,7 @@ def test_the_scale_has_a_line_at_its_end():
     assert torch.allclose(scale.inverse(z), y)
     (slope,) = torch.autograd.grad(z.sum(), y)
     assert torch.allclose(slope.log(), scale.log_slope(y))
-    assert bool((slope[1:] <= slope[:-1] + 1e-12).all())  # no jump, and nothing steeper later
+    assert bool((slope[1:] <= slope[:-1] + 1e-12).all())  # no jump, and no steeper part later
     density = LogNormalPredictive(several(rows=1).logarithm, scale)
     grid = torch.linspace(-0.3, 40, 200_001, dtype=D)
     wide = LogNormalPredictive(

@@ -104,7 +104,7 @@ def test_two_outputs_of_a_number_with_narrow_noise():
     assert scipy.stats.kstest(drawn.numpy(), scipy.stats.norm(0, 5**0.5).cdf).pvalue > 1e-3
 
 
-# --- distribution functions that torch leaves out ------------------------------------------------
+# --- distribution functions missing in torch ------------------------------------------------
 
 FAMILIES = {
     "beta": (dist.Beta, (2.0, 5.0), scipy.stats.beta(2, 5)),

@@ -105,7 +105,7 @@ def test_negative_units_turn_quantiles_round(likelihood):
         torch.testing.assert_close(turned.cdf(at), share, rtol=0, atol=0.015)
 
 
-# --- what has no distribution function -----------------------------------------------------------
+# --- predictions without a distribution function ------------------------------------------------
 
 
 def test_an_error_in_a_distribution_function_is_raised():

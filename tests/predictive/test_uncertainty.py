@@ -1,4 +1,4 @@
-"""What more data would remove and what the data hide: closed forms, integration, Monte Carlo."""
+"""Epistemic and aleatoric uncertainty: closed forms, integration, Monte Carlo."""
 
 import inspect
 import math
@@ -210,7 +210,7 @@ def test_two_certain_members_that_contradict_each_other():
 
 
 def test_members_that_are_unsure_themselves():
-    """What is within the members counts as epistemic, beside what is between them."""
+    """The variances within and between members both count as epistemic."""
     likelihood = Bernoulli()
     mean, variance = outputs(1, rows=3)
     far, wide = outputs(1, rows=3, seed=5)
@@ -276,9 +276,7 @@ def test_entropy_of_every_learner_is_epistemic_plus_aleatoric(learner, likelihoo
     assert (p.aleatoric > 0).all()
     torch.testing.assert_close(p.epistemic + p.aleatoric, p.entropy)
     torch.testing.assert_close(p.entropy, entropy(p.probs))
-    if (
-        learner == "backprop"
-    ):  # one set of weights: among the data nothing is in doubt but the label
+    if learner == "backprop":  # one set of weights: in the data only the label is uncertain
         assert p.epistemic.median() < 1e-6
     elif not isinstance(likelihood, Softmax):
         assert p.epistemic.mean() > 1e-5

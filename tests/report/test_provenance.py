@@ -1,4 +1,4 @@
-"""Where results come from."""
+"""Provenance of results."""
 
 import subprocess
 

@@ -32,7 +32,7 @@ class Case(RuleCase):
     """A function that is linear in each of its arguments."""
 
     map: BilinearMap | None = None
-    """For a bilinear case that is a map of ``tractable.moments.maps`` and nothing else."""
+    """For a bilinear case that is only a map of ``tractable.moments.maps``."""
 
 
 _ROWS = torch.tensor([[0, 2, 2], [1, 0, 2]])
@@ -47,7 +47,7 @@ def _scale(x: Tensor, function: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
 
 
 def _running(x: Tensor, weight: Any = None, bias: Any = None) -> Tensor:
-    # With a weight the center is zero, so that the case is bilinear and nothing else.
+    # With a weight the center is zero, so that the case is purely bilinear.
     center = _CENTER if weight is None else torch.zeros_like(_CENTER)
     return F.batch_norm(x, center.to(x.dtype), _SPREAD.to(x.dtype), weight, bias, training=False)
 
@@ -153,7 +153,7 @@ LINEAR = [
 
 
 def _same(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
-    with warnings.catch_warnings():  # torch says that uneven padding costs a copy
+    with warnings.catch_warnings():  # torch warns that uneven padding costs a copy
         warnings.simplefilter("ignore")
         return F.conv2d(x, w, b, padding="same", dilation=(1, 2))
 

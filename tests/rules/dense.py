@@ -1,4 +1,4 @@
-"""The dense truth of a case: a linear map as a matrix, a bilinear one as a three-way table."""
+"""The dense reference of a case: linear maps as matrices, bilinear maps as tensors."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def without_bias(case: Case, x: Tensor, w: Tensor) -> Tensor:
 
 
 def only_bias(case: Case, b: Tensor) -> Tensor:
-    """What the bias alone adds."""
+    """Return the contribution of the bias."""
     x, w = (torch.zeros(shape, dtype=b.dtype) for shape in case.shapes[:2])
     return case.function(x, w, b)
 

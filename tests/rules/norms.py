@@ -19,7 +19,7 @@ class Norm:
     shapes: tuple[tuple[int, ...], ...]
     """Of the input, the weights and, if it has them, the offsets."""
     layout: tuple[int, ...]
-    """The shape in which weights and offsets stand beside an input without its rows."""
+    """Return the shape with which weights and offsets broadcast to an input."""
     sets: Callable[[Tensor], Tensor]
     """The input with the entries of each set in the last dimension."""
 

@@ -26,7 +26,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "Softmin": (-1,),
 }
 MODULES = sorted(set(activation.__all__) - {"MultiheadAttention"})
-"""Attention has tests of its own."""
+"""Attention has separate tests."""
 EXACT = ("ReLU", "LeakyReLU", "RReLU")
 
 
@@ -52,7 +52,7 @@ def locations(name: str, scale: float, shift: float, seed: int) -> Tensor:
     shape = (2, 4, 1, 1) if name == "Softmax2d" else (2, 4)
     source = generator("activation", name, scale, shift, seed)
     loc = shift + scale * normal(torch.zeros(shape, dtype=torch.float64), source)
-    # Away from kinks, which are at multiples of 0.1 if anywhere.
+    # Away from kinks, which are at multiples of 0.1.
     return torch.where((10 * loc - (10 * loc).round()).abs() < 1e-3, loc + 1e-3, loc)
 
 

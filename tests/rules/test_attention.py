@@ -84,7 +84,7 @@ def test_messages_of_attention_are_squares_of_the_jacobian() -> None:
 def share_of_queries(
     keys: int, shift: float, scale: float, seed: int, dtype: torch.dtype
 ) -> Tensor:
-    """Variance that comes from the queries: by the rule and by the Jacobian, all outputs."""
+    """Return the variance due to the queries: by the rule and by the Jacobian, all outputs."""
     source = generator("queries", keys, shift, scale, seed)
     zeros = torch.zeros(5, 8, dtype=torch.float64)
     q = scale * normal(zeros, source)

@@ -72,7 +72,7 @@ CALLS: list[tuple[str, tuple[str, ...], tuple[Any, ...]]] = [
     ("topk", ("input", "k", "dim"), ((2, 3), 2, 1)),
     ("cumsum", ("input", "dim"), ((2, 3), 1)),
 ]
-"""Name, arguments in their order, and what they are: a shape stands for a Gaussian."""
+"""Name and arguments in order; a shape denotes a Gaussian."""
 NO_SHAPES = ("flip",)
 
 
@@ -118,7 +118,7 @@ def test_keywords_are_positions(
     taken, first = 0, None
     for function, n in ways:
         named = dict(zip(names[n:], given[n:], strict=True))
-        try:  # whatever torch refuses is no call
+        try:  # calls refused by torch are excluded
             plain = function(*map(mean, given[:n]), **{k: mean(v) for k, v in named.items()})
         except TypeError:
             continue
@@ -159,7 +159,7 @@ REDUCTIONS = """sum mean prod amax amin max min median mode cummax cummin sort a
 
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_axis_and_keepdims_are_dim_and_keepdim(name: str) -> None:
-    """The names of NumPy, which torch takes as well."""
+    """NumPy names of arguments, which torch supports too."""
     x = gaussian((2, 3, 4), "moderate", generator("axis", name))
     for home in (torch, Tensor):
         function = getattr(home, name, None)

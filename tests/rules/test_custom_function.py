@@ -1,4 +1,4 @@
-"""A user's ``autograd.Function``: carried if its backward is its derivative, else refused."""
+"""A custom ``autograd.Function`` is supported if its backward is its derivative."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_another_backward_raises_an_error_with_the_name(function: Any) -> None:
 
 
 def test_a_part_without_gradients_stays_without_messages() -> None:
-    """``torch.no_grad`` in a network means here what it means in torch."""
+    """``torch.no_grad`` in a network has the same meaning as in torch."""
 
     class Frozen(nn.Module):
         def __init__(self) -> None:

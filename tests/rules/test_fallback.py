@@ -166,7 +166,7 @@ PLACES = torch.tensor([[0, 2], [1, 0]])
     ids=["embedding_bag", "embedding_bag, weighed", "affine_grid"],
 )
 def test_linear_maps_that_torch_cannot_batch_have_the_moments_of_their_matrix(function, shape):
-    """Drawing for these is slow; their matrix says all."""
+    """Sampling is slow for these; compare their matrix."""
     draw = torch.Generator().manual_seed(0)
     loc, variance = (torch.rand(shape, generator=draw, dtype=torch.float64) for _ in range(2))
     matrix = torch.autograd.functional.jacobian(function, loc).reshape(-1, loc.numel())

@@ -1,4 +1,4 @@
-"""Functions in place: every name, base and view of a Gaussian sees them, as in plain torch."""
+"""In-place functions affect every reference, base and view of a Gaussian, as in torch."""
 
 from __future__ import annotations
 

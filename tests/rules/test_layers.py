@@ -1,4 +1,4 @@
-"""Layers as modules call them: options, batches, and what is refused."""
+"""Layers as called by modules: options, batches and refused arguments."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_batch_is_its_samples(layer: nn.Module, shape: tuple[int, ...]) -> Non
 
 
 @pytest.mark.parametrize(("layer", "shape"), LAYERS, ids=lambda v: str(v).replace(" ", ""))
-def test_without_variance_it_is_the_layer(layer: nn.Module, shape: tuple[int, ...]) -> None:
+def test_without_variance_outputs_equal_the_layer(layer: nn.Module, shape: tuple[int, ...]) -> None:
     means = {name: g.loc for name, g in uncertain(layer).items()}
     certain: dict[str, Any] = {name: Gaussian(loc, 0.0) for name, loc in means.items()}
     x = gaussian((3, *shape), "skewed", generator("batch")).loc

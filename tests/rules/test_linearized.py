@@ -1,4 +1,4 @@
-"""How fast the linearized moments approach the true ones as the variance goes to zero."""
+"""Rate at which linearized moments approach the true ones for vanishing variance."""
 
 from __future__ import annotations
 

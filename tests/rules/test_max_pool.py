@@ -30,7 +30,7 @@ each_pool = pytest.mark.parametrize(
 
 
 def separated(shape: tuple[int, ...]) -> Gaussian:
-    """Means a hundred standard deviations apart, in random order."""
+    """Return means a hundred standard deviations apart, in random order."""
     source = generator("max pool", shape)
     order = torch.randperm(torch.Size(shape).numel(), generator=source).to(torch.float64)
     return Gaussian(order.reshape(shape), uniform(shape, 0.2e-4, 1e-4, source))

@@ -74,7 +74,7 @@ def test_variance_messages_are_scaled_likewise(name: str) -> None:
     z = case.function(Gaussian.wrap(loc, variance))
     d_var = -normal(z.loc, source).abs()
     to_loc, to_variance = torch.autograd.grad(z.variance, [loc, variance], d_var, allow_unused=True)
-    assert to_loc is None  # a variance says nothing of a mean
+    assert to_loc is None  # a variance has no derivative by the mean
     torch.testing.assert_close(to_variance, d_var * z.variance.detach() / g.variance)
 
 

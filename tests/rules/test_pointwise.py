@@ -32,7 +32,7 @@ NO_DERIVATIVE = ("heaviside", "igamma", "igammac", "gammainc", "gammaincc", "zet
 
 
 def found() -> list[tuple[str, Any, int]]:
-    """Name, function and number of tensors that it takes."""
+    """Name, function and number of tensor arguments."""
     cases = {}
     point = uniform((6,), 0.2, 0.8, generator("pointwise"))
     for home in (torch, torch.special, F):

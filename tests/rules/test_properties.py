@@ -56,7 +56,7 @@ def test_variance_of_a_map(case: Case, data: st.DataObject) -> None:
     assert_a_variance(case.function(*(data.draw(gaussian(shape)) for shape in case.shapes)))
 
 
-# Where the torch function itself would overflow or is not defined, there is nothing to ask.
+# Skip arguments for which the torch function overflows or is undefined.
 DOMAIN = {
     "exp": st.floats(-300, 100),
     "cube": st.floats(-1e30, 1e30),
@@ -81,7 +81,7 @@ def test_variance_of_a_curve(curve: Curve, mode: str, data: st.DataObject) -> No
 @PROPERTY
 @given(data=st.data())
 def test_a_curve_explains_no_more_than_its_variance(curve: Curve, data: st.DataObject) -> None:
-    """``cov(a, z)^2 <= var(a) var(z)``: messages never take more than there is."""
+    """``cov(a, z)^2 <= var(a) var(z)``: messages never remove more than the whole variance."""
     z = data.draw(gaussian((6,), st.floats(-100, 100), st.floats(0, 100)))
     z.loc.requires_grad_()
     with activation_moments("exact"):

@@ -1,4 +1,4 @@
-"""Exact rules are exact at every scale: powers of two of the inputs come out to the last bit."""
+"""Exact rules are exact at every scale: results scale exactly with powers of two."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ def test_one_observation_of_a_pooled_layer_gives_the_exact_posterior():
         torch.testing.assert_close(found.variance, v - gain * v * slopes[name], rtol=1e-6, atol=0)
 
 
-# --- beside draws of the weights -------------------------------------------------------------
+# --- compared with samples of the weights -------------------------------------------------------
 
 
 def ratio(net: nn.Module, x: torch.Tensor, *, draws: int = 300, **options: object) -> float:
@@ -211,7 +211,7 @@ def test_global_pooling_keeps_the_variance(size, smooth):
 
 
 class Block(nn.Module):
-    """Features of an image, each block added to them or put beside them; a mean; a head."""
+    """Features of an image with blocks added or concatenated; a mean; a head."""
 
     def __init__(self, join: str) -> None:
         super().__init__()
@@ -301,7 +301,7 @@ def test_residual_and_dense_blocks(join):
     assert 0.9 < ratio(Block(join), x, draws=600, moments="exact") < 1.1
 
 
-# --- what it costs, and where it ends --------------------------------------------------------
+# --- cost and limits --------------------------------------------------------
 
 
 def test_no_shared_variance_is_computed_without_averaging(monkeypatch):

@@ -19,7 +19,7 @@ each = pytest.mark.parametrize("estimator", [*regressors(), *classifiers()], ids
 
 
 @each
-def test_a_file_gives_the_same_estimator_which_goes_on_alike(estimator, data, tmp_path):
+def test_a_loaded_estimator_continues_identically(estimator, data, tmp_path):
     X = pd.DataFrame(data[0], columns=["a", "b"])
     classes = hasattr(estimator, "predict_proba")
     y = np.where(data[1] > 50, "high", "low") if classes else data[1]

@@ -65,7 +65,7 @@ PARTS: dict[str, tuple[float, Callable[[float, int], Counter[str]]]] = {
     "fuzz_kernel": (0.1, run_fuzz),
     "mutants": (0.15, run_mutants),
 }
-"""By name: share of the time, and what to run."""
+"""Share of the time and function to run, by name."""
 
 
 def main() -> None:

@@ -53,7 +53,7 @@ def finite(value: Any) -> bool:
 
 
 def judge(call: Call, before: dict[str, bytes], outcome: Outcome, attack: hostile.Attack) -> str:
-    """Raise ``Wrong`` where a call did what it must not do; otherwise what it did."""
+    """Return the effect of a call; raise ``Wrong`` if it is not allowed."""
     after = bits(call.arguments)
     if isinstance(outcome, Exception):
         require(attack.effect != "harmless", f"an ordinary call was refused: {outcome!r}")

@@ -1,4 +1,4 @@
-"""Random models with random pasts: variances stay, numbers are finite, refusals change nothing."""
+"""Random models and histories: finite numbers, valid variances, atomic refusals."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ INDICES = [-1, -(2**63), 2**63 - 1, 2**62, 10**13, 2**32]
 
 @dataclass(frozen=True)
 class Attack:
-    """What was done to a call.
+    """A modification of a call.
 
     Attributes:
         name: for the report.
@@ -211,7 +211,7 @@ def data(rng: Rng, call: Call) -> Attack | None:
 
 
 def state(rng: Rng, call: Call) -> Attack | None:
-    """Parameters, priors and noises that nobody can have; what comes of them is nobody's care."""
+    """Replace parameters, priors or noises by invalid values, with arbitrary results."""
     if call.name == "learn" and rng.random() < 0.4:
         if rng.random() < 0.5:
             call.arguments["forget"] = float(rng.choice([*NUMBERS, -1.0, 2.0]))

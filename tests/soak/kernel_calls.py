@@ -12,7 +12,7 @@ from tractable import native
 
 Rng = np.random.Generator
 Arguments = dict[str, Any]
-Outcome = Any  # what a call returned, or the exception that it raised
+Outcome = Any  # result of a call, or the exception that it raised
 
 ACTIVATIONS = ["relu", "leaky_relu", "tanh", "sigmoid"]
 KINDS = ["normal", "inferred", "probit_tree", "normal_tree"]
@@ -159,7 +159,7 @@ def random_call(rng: Rng, network: Network) -> Call:
 
 
 def targets(rng: Rng, network: Network, rows: int) -> Arguments:
-    """What learning needs beside the inputs."""
+    """Return the arguments of learning in addition to the inputs."""
     noises = network.outputs
     if network.tree:
         noises = 0

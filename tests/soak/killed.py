@@ -1,4 +1,4 @@
-"""A run that writes checkpoints and goes on from them, to be killed: see ``kills``.
+"""A run that writes checkpoints and resumes from them, to be killed: see ``kills``.
 
 ``python -m tests.soak.killed KIND FILE`` writes dots while it runs, and at its end a digest of
 what was learnt.

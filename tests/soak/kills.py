@@ -31,7 +31,7 @@ def start(kind: str, path: Path) -> subprocess.Popen[str]:
 
 
 def finish(kind: str, path: Path) -> str:
-    """Run to the end; the digest of what was learnt."""
+    """Run to the end; return the digest of the parameters."""
     said, _ = start(kind, path).communicate(timeout=MOST_SECONDS)
     word, _, found = said.splitlines()[-1].partition(" ")
     assert word == "done", said[-200:]

@@ -1,4 +1,4 @@
-"""A little of what ``make soak`` does for longer; flips, crafted files and races are elsewhere."""
+"""A short run of ``make soak``; bit flips, crafted files and races are tested elsewhere."""
 
 from tests.soak import histories, kills
 
@@ -8,6 +8,6 @@ def test_random_histories():
     assert tally["learnt"] > 20
 
 
-def test_a_killed_run_goes_on_to_the_same_bits():
+def test_resuming_a_killed_run_is_bit_for_bit_identical():
     tally = kills.run(0.0, seed=1, kinds=["tagi"], most=1)
     assert tally["kills"] == 1

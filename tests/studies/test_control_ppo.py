@@ -1,4 +1,4 @@
-"""The baseline of the control study goes on after a kill."""
+"""The baseline of the control study resumes after a kill."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def test_networks_have_so_many_layers(name):
     assert sum(isinstance(m, nets.Residual) for m in net.modules()) == 4 * name.count("residual")
 
 
-def test_rows_are_split_anew_for_each_seed():
+def test_split_of_rows_depends_on_the_seed():
     first, second = (depth.Sets.of("digits", seed) for seed in (0, 1))
     assert [len(part[0]) for part in (first.train, first.validation, first.test)] == [
         1100,
@@ -74,7 +74,7 @@ def test_normalised_image_networks_in_miniature(tmp_path, monkeypatch):
             assert 0.5 < network[learner]["nll"] < 5
 
 
-def test_the_mixer_tells_patches_apart():
+def test_mixer_distinguishes_patches():
     """Two patches that change places are another image."""
     net = normalised.network("mixer", 9)
     x = torch.randn(2, 3, 32, 32)

@@ -40,7 +40,7 @@ def test_etth1_is_standardised_by_the_training_months(real_data):
     assert values[: run.TRAIN].std() == pytest.approx(1)
 
 
-def test_what_is_wanted_is_in_the_committed_results():
+def test_committed_results_contain_the_required_comparisons():
     found = json.loads(RESULTS.read_text())["metrics"]
     for own in found["OT"].values():
         assert 0.86 <= own["TAGI"]["coverage_90"] <= 0.94

@@ -1,4 +1,4 @@
-"""The studies of what ``tractable.diagnostics`` finds, at sizes that take seconds."""
+"""The studies of model diagnostics, at sizes that take seconds."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Missing values: which cells, in which ways, and a run in miniature."""
+"""The study of missing values: missing cells, imputation modes, and a small run."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The mushroom study in miniature: same mushrooms for all, killed and resumed, its metrics."""
+"""The mushroom study at small size: shared mushrooms, resuming, metrics."""
 
 import json
 import os
@@ -21,7 +21,7 @@ mpl.use("Agg")
 
 @pytest.fixture
 def table(monkeypatch) -> None:
-    """300 mushrooms of 95 features; the first of them tells the edible ones."""
+    """Return 300 mushrooms of 95 features, the first of which marks the edible ones."""
     generator = torch.Generator().manual_seed(0)
     features = (torch.rand(300, 95, generator=generator) < 0.2).float()
     features[:, 0] = (torch.rand(300, generator=generator) < 0.5).float()

@@ -1,4 +1,4 @@
-"""The mushroom environment: its rewards, its regret, its data, and Gymnasium's own check."""
+"""The mushroom environment: rewards, regret, data, and Gymnasium's own check."""
 
 import os
 
@@ -26,7 +26,7 @@ def real_data() -> None:
 
 
 def walk(env: Mushroom, actions: list[int], seed: int = 0):
-    """What is seen before each action, and what it brings."""
+    """Return the observations before each action, and the rewards."""
     seen, _ = env.reset(seed=seed)
     steps = []
     for action in actions:

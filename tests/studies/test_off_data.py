@@ -1,4 +1,4 @@
-"""The study of error bars off the data: its rows, its two ways to score, a run in miniature."""
+"""The study of intervals off the data: its rows, its two scores, and a small run."""
 
 import json
 

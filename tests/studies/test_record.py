@@ -1,4 +1,4 @@
-"""Where results go, and that nothing of another study is touched."""
+"""Folders of results; files of other studies are unchanged."""
 
 import importlib
 import json

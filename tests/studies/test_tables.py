@@ -129,9 +129,7 @@ def test_a_missing_package_is_one_line(monkeypatch, capsys):
 
 
 @pytest.mark.usefixtures("small_tables")
-def test_a_run_is_gone_on_with_and_only_what_is_asked_for_is_computed_again(
-    tmp_path, monkeypatch, capsys
-):
+def test_resuming_recomputes_only_the_selected_methods(tmp_path, monkeypatch, capsys):
     words = ["--tables", "auto", "iris", "--out", str(tmp_path), "--methods"]
     run.main([*words, "linear", "forest"])
     held = json.loads((tmp_path / "folds.json").read_text())

@@ -1,4 +1,4 @@
-"""Rows held out of an estimator say how long to learn and how much noise there is."""
+"""Validation rows of an estimator determine the number of epochs and the noise."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def test_a_residue_of_rounding_is_not_variation():
 
 
 @pytest.mark.parametrize("scale", [1e-250, 1e-30, 1.0, 1e30, 1e250])
-def test_constancy_is_judged_relative_to_the_scale(scale):
+def test_constancy_is_relative_to_the_scale(scale):
     x = scale * columns(0, 10)
     standardizer = Standardizer.fit(x)
     assert not standardizer.constant.any()
