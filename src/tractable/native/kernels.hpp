@@ -9,7 +9,7 @@ namespace tractable {
 
 // Moments of a layer's weights, one row per input (the bias is the row of an input that is 1),
 // each row padded with zeros to whole vectors.  A weight of mean and variance zero contributes
-// nothing and stays zero, so the padding needs no care.
+// nothing and stays zero, so the padding needs no special treatment.
 struct Weights {
   float* mean;
   float* variance;
@@ -45,7 +45,7 @@ struct Totals {
   double curvature = 0;  // sum of the messages to the variances
 };
 
-// What the batch rule decided, and how much to forget.
+// The step of the batch rule, and the share to forget.
 struct Change {
   float alpha = 1;
   float observed = 1;  // max(1, alpha * number of observed values)

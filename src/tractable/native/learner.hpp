@@ -33,7 +33,7 @@ struct Epoch {
 // Scratch memory for batches of up to `batch` rows.
 class Workspace;
 
-// Called now and then with the number of batches done; an exception ends the epoch.
+// Called repeatedly with the number of finished batches; an exception stops the epoch.
 using Progress = std::function<void(std::size_t)>;
 
 // A chain ready to run.  It holds no parameters, and every call has a workspace of its own, so one
@@ -53,7 +53,7 @@ class Learner {
   void predict(const External& external, const Observations& data, float* mean,
                float* variance) const;
 
-  // Why derivatives cannot be computed here, or null.
+  // The reason why derivatives are not supported, or null.
   const char* no_derivatives() const;
   // Moments of the derivative of the only output by every input, into [rows][inputs]: mean,
   // variance, and covariance with the input over the input's variance.

@@ -1,4 +1,4 @@
-// What an observation says to the outputs: the messages of tractable.likelihoods.
+// Messages of an observation to the outputs, as in tractable.likelihoods.
 #pragma once
 
 #include <cstdint>
@@ -31,12 +31,12 @@ struct Targets {
 void observe(const Chain& chain, const State& state, const Targets& y, int batch, int width,
              Outputs z, Outputs d, Scratch& scratch);
 
-// What the gate says of a batch (learners/methods/tagi/outlier_gate.py); nothing is changed until `record`.
+// Weights of a batch by the outlier gate (learners/methods/tagi/outlier_gate.py); `record` applies them.
 struct Verdict {
   bool any = false;            // whether a weight is below 1
   std::vector<double> weight;  // [batch][targets]
   std::vector<double> level;   // of each noise, after the batch
-  std::vector<double> top;     // largest level met in the batch
+  std::vector<double> top;     // largest level in the batch
   std::vector<double> chi2;    // [batch][targets]
 };
 void judge(const Chain& chain, const State& state, const Targets& y, int batch, int width,
@@ -47,14 +47,14 @@ void record(const Chain& chain, State& state, const Targets& y, int batch, int w
             const Verdict& verdict);
 
 // Infer the noise from the same batch, if the likelihood does; `memory` is the number of rows to
-// infer it from, or 0 for all, and `scratch` what `observe` left there.
+// infer it from, or 0 for all, and `scratch` the result of `observe`.
 void update_noise(const Chain& chain, State& state, const Targets& y, int batch, int width,
                   Outputs z, const Verdict& verdict, double memory, const Scratch& scratch);
 
-// What the batch rule needs to know of the messages to the outputs.
+// Statistics of the messages to the outputs for the batch rule.
 struct Tally {
   double squares = 0;  // sum of d_mu^2
-  double total = 0;    // the same over the outputs that heard something
+  double total = 0;    // the same over the outputs that received messages
   double c = 0;        // averages of own variance and of noise, weighted by d_mu^2
   double s2 = 0;
   double seen = 0;

@@ -1,7 +1,7 @@
-// What learning changes, in the layout the loops want.
+// The state that training changes, in the memory layout of the loops.
 //
-// An epoch works on this copy and writes it back at its end, so that one that is interrupted has
-// changed nothing.
+// An epoch works on this copy and writes it back at its end, so that an interrupted epoch changes
+// nothing.
 #pragma once
 
 #include <algorithm>
@@ -48,12 +48,12 @@ struct External {
   double* noise_mean;
   double* noise_variance;
   std::size_t noises;
-  std::size_t levels = 0;       // of the gate: one for each noise, or one for all
-  double* surprise = nullptr;   // they
-  double* surprises = nullptr;  // its log, of kLogged numbers
+  std::size_t levels = 0;       // number of gate levels: one per noise, or one for all
+  double* surprise = nullptr;   // levels of the gate
+  double* surprises = nullptr;  // log of the gate, kLogged numbers
 };
 
-// How many values were gated, and the last of them as target, mean and deviations
+// Number of outliers, and the last ones as target, mean and deviations
 // (learners/methods/tagi/outlier_gate.py).
 constexpr std::size_t kRemembered = 8;
 constexpr std::size_t kLogged = 1 + 3 * kRemembered;

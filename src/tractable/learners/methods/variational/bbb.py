@@ -23,32 +23,32 @@ class BayesByBackprop(Learner):
 
     Args:
         net: any module.
-        likelihood: how observations depend on the network's outputs.
-        prior: one of ``tractable.priors``, or a ``torch.distributions`` object; or what another
-            fit found, its ``posterior`` or the learner itself: weights start at its means, with
-            at most its standard deviations and at most those of ``rho``.
+        likelihood: observation model.
+        prior: one of ``tractable.priors``, or a ``torch.distributions`` object; or the
+            posterior of another fit, or its learner: weights start at its means, with at most
+            its standard deviations and at most those of ``rho``.
         prior_scale: factor on the variances of such a posterior.
         reinit: names of modules that are not taken from a posterior: they are initialized again,
             with the prior ``Normal()``.
-        n_train_samples: draws per step.
+        n_train_samples: number of weight samples per training step.
         estimator: ``"weights"`` draws weights, ``"local"`` the outputs of linear and convolutional
-            layers, with noise of its own for each row, which makes the gradient less noisy.
-        kl: ``"closed"`` form, ``"sampled"`` (eq. 9), or ``"auto"``: closed where the prior has it.
+            layers, with separate noise for each row, for a gradient with less noise.
+        kl: ``"closed"`` form, ``"sampled"`` (eq. 9), or ``"auto"``: closed form if supported.
         kl_weight: weight of the divergence in each batch.  ``"uniform"``: rows of the batch over
             rows of an epoch; ``"blundell"``: ``2^(M-i) / (2^M - 1)`` in batch i of M; or a number.
         init: ``"published"``: means uniform in (-0.2, 0.2); ``"he"``: normal with variance
-            2 / fan_in.  Offsets and scales of normalisation layers start at the network's own.
-        rho: range that rho is drawn from at first, uniformly.
+            2 / fan_in.  Offsets and scales of normalization layers keep their values.
+        rho: range of the uniform distribution of the initial values of rho.
         lr: learning rate.
         optimizer: class of ``torch.optim``, its name, or a ``functools.partial`` of it.
         schedule: schedule of the learning rate: ``"constant"``, ``"cosine"``, or a class of
             ``torch.optim.lr_scheduler``.  Both are stepped once per epoch: with ``"cosine"`` epoch
             k of n, counted from 0, has the rate ``lr (1 + cos(pi k / n)) / 2``, so that a fit of
             one epoch has the rate ``lr`` throughout, and so have online updates.
-        n_weight_samples: sets of weights that a prediction averages over.
-        device: device to compute on; by default the CPU.
-        dtype: precision, ``torch.float32`` or ``torch.float64``; by default torch's default.
-        seed: seed of the random number generator for first weights, order of rows and draws.
+        n_weight_samples: number of weight samples that a prediction averages over.
+        device: device of the computation. Default: CPU.
+        dtype: ``torch.float32`` or ``torch.float64``. Default: torch's default dtype.
+        seed: seed of the random generator for initial weights, the order of rows and samples.
 
     Exact: the gradient, in expectation over draws.  Approximate: independent Gaussian weights,
     and a gradient and predictions by draws.
@@ -72,7 +72,7 @@ class BayesByBackprop(Learner):
         Args:
             X: inputs.
             y: targets.
-            n_samples: draws of the weights.
+            n_samples: number of weight samples.
         """
         if n_samples < 1:
             raise ValueError(f"samples must be at least 1, got {n_samples}")
