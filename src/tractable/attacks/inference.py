@@ -97,7 +97,7 @@ def tagi_attack(
         noise_std: noise with which the label is observed, for models with a normal link; by
             default 0.1 times the noise the model was trained with.
         pixel_scale: pixel units per unit of ``images`` (the scale by which pixels were divided,
-            when they were standardised; it may differ between channels), so that ``input_std``,
+            when they were standardized; it may differ between channels), so that ``input_std``,
             ``budget`` and distortions are in pixel units.
         min_step: from the second iteration on, the largest change of a pixel in an iteration is at
             least this many standard deviations of its prior; 0 is as published.

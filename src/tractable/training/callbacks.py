@@ -87,5 +87,5 @@ def stops_on_history(callbacks: list[Callback], history: list[EpochRecord]) -> b
     """Return whether a callback that uses the history alone stops a resumed run."""
     if not history:
         return False
-    judges = [getattr(callback, "stops", None) for callback in callbacks]
-    return any(judge(history) for judge in judges if judge is not None)
+    stop_rules = [getattr(callback, "stops", None) for callback in callbacks]
+    return any(stops(history) for stops in stop_rules if stops is not None)

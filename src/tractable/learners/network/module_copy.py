@@ -1,7 +1,7 @@
 """A private copy of a user's module, on a device and in a precision; or why there can be none.
 
 What ``copy.deepcopy`` and ``Module.to`` do, but for two things: tensors that a forward pass left
-behind in the module (as hooks of weight normalisation do) are copied without their graph, and
+behind in the module (as hooks of weight normalization do) are copied without their graph, and
 complex tensors stay complex.
 """
 

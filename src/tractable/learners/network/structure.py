@@ -29,8 +29,8 @@ class NetworkStructure:
     Attributes:
         depth: weight matrices (kernels of convolutions count as such) on the longest path.
         sums: places where two branches are added, as residual connections do.
-        norms: whether there are normalisation layers.
-        batch_norms: whether any of them normalises over the rows of a batch.
+        norms: whether there are normalization layers.
+        batch_norms: whether any of them normalizes over the rows of a batch.
         attention: whether there is attention.
         recurrent: whether there are recurrent layers.
         convolutions: whether there are convolutions.

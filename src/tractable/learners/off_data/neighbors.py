@@ -26,8 +26,8 @@ class DistanceLimits(NamedTuple):
     """Distances up to which nothing is counted.
 
     Attributes:
-        reach: distance that counts as none.
-        near: the same in the second measure.
+        radius: distance up to which rows count as inside the data.
+        slope_radius: the same in the second measure.
         share: factor on the squared distance in the second measure.
     """
 

@@ -102,12 +102,12 @@ class TrainingSupport:
         centre: mean of each column of the kept rows.
         scale: their standard deviation; 0 for a column that does not vary.
         rows: the kept rows, in those units.
-        reach: distance within which nine of ten training rows have their neighbours.
+        radius: distance within which nine of ten training rows have their neighbors.
         slope: mean squared slope of the predicted mean, for each output (of the outputs' mean,
             for labels); None where nothing is widened.
         steep: root mean square slope along each column; None where nothing is widened, or of many
             columns, such as images.
-        near: as ``radius``, with columns measured by ``column_slopes``.
+        slope_radius: as ``radius``, with columns measured by ``column_slopes``.
         slope_ratio: squared slope around each kept row over ``slope``, at most 1,
             ``[rows, outputs]``; None where it is 1 for all.
     """

@@ -283,7 +283,7 @@ class TAGIMethod(Method[TAGIState]):
             if size > _RAW:
                 warnings.warn(
                     f"the {what} have values of about {size:.3g}, and TAGI's priors have the "
-                    f"scale of 1: standardise them (tractable.data.Standardizer), or use "
+                    f"scale of 1: standardize them (tractable.data.Standardizer), or use "
                     f"tractable.sklearn.TAGIRegressor, which does",
                     UserWarning,
                     stacklevel=3,

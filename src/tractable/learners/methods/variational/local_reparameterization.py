@@ -1,4 +1,4 @@
-"""The local reparameterisation trick: draw a layer's outputs instead of its weights.
+"""The local reparameterization trick: sample a layer's outputs instead of its weights.
 
 A ``Local`` is a Gaussian parameter.  In a linear or convolutional layer it gives a *sample* of the
 output, with noise of its own for every row of the batch (eqs. 16 to 18):

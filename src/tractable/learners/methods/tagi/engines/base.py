@@ -29,7 +29,7 @@ Slopes = tuple[Tensor, Tensor, Tensor]
 
 NON_FINITE = (
     "a message is not finite, so the update was not made: (a) inputs or targets are too large "
-    "for the dtype (standardise them), (b) the noise is far too small for the residuals, or "
+    "for the dtype (standardize them), (b) the noise is far too small for the residuals, or "
     "(c) a custom likelihood or rule divides by zero"
 )
 
