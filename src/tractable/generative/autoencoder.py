@@ -283,7 +283,7 @@ def expectation(
 def doubly_reparameterized(
     log_joint: Callable[[Tensor], Tensor], over: NormalDistribution, noise: Tensor
 ) -> Tensor:
-    """Return the bound ``log mean_k p(x, z_k) / q(z_k)``, with a gradient of small variance.
+    """Return the IWAE bound ``log mean_k p(x, z_k) / q(z_k)``, with a low-variance gradient.
 
     Tucker et al., "Doubly reparameterized gradient estimators for Monte Carlo objectives" (2019),
     eq. 8: with weights ``w_k`` that sum to one, the gradient of the joint is ``sum w_k d log p``,

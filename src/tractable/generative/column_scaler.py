@@ -140,7 +140,7 @@ class ColumnScaler:
         return x
 
     def matches_constants(self, x: Tensor) -> Tensor:
-        """Return which rows have the value of every constant column."""
+        """Return which rows equal the training rows in all constant columns."""
         constant = self.units.constant
         tolerance = _SAME * self.units.mean.abs().clamp(min=1.0)
         return ((x.double() - self.units.mean).abs() <= tolerance)[..., constant].all(-1)

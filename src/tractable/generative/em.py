@@ -43,7 +43,7 @@ class MixtureParams:
 
     @property
     def n_free_params(self) -> int:
-        """Number of free parameters: the weights sum to one."""
+        """Number of free parameters: one less than all, because the weights sum to one."""
         return self.n_params - 1
 
     def log_joint(self, x: Tensor) -> Tensor:

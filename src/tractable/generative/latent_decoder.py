@@ -226,7 +226,7 @@ class LatentDecoderDensity(Density):
         self.n_importance_samples = n_importance_samples
 
     def posterior(self, x: Tensor) -> Gaussian:
-        """Return the inferred latent variables of rows."""
+        """Return the Gaussian posterior of the latent variables of each row."""
         zero = x.new_zeros(len(x), self.latent_dim)
         return states(self.model, Gaussian(zero, torch.ones_like(zero)), x)["input"]
 

@@ -112,7 +112,7 @@ class _Step:
         return cls(before, predicted, recorded.posterior())
 
     def back(self, after: State) -> State:
-        """Return the state before this step, given the smoothed state after it."""
+        """Return the smoothed state before this step, from the smoothed state after it."""
         assert self.before is not None
         pairs = [
             (smoothed, node)

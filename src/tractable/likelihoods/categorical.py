@@ -123,7 +123,7 @@ class Categorical(TemperatureScaled):
         return (node * sign.abs()).sum(-1)
 
     def messages(self, y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
-        """Return messages to the nodes on the path; zero elsewhere."""
+        """Return messages to the tree's nodes on the path to class ``y``; zero to all others."""
         sign = self.paths[y].to(mean.dtype)
         if self.link == "probit":
             return probit.messages(sign, mean, variance, self.decision_noise)

@@ -88,7 +88,7 @@ class NegativeBinomial(Univariate, OnlineEM):
         return torch.where(y < 0, torch.zeros_like(found), found)
 
     def moments(self, mean: Tensor, variance: Tensor) -> Moments:
-        """Return the moments for a log-normal mean m: the noise is ``E[m] + E[m^2] / r``."""
+        """Return the moments, where the mean count m is log-normal; noise ``E[m] + E[m^2] / r``."""
         rate = (mean + variance / 2).exp()
         noise = rate + (2 * (mean + variance)).exp() / self.parameter
         return rate, rate * rate * torch.expm1(variance), noise

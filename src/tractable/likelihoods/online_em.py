@@ -204,7 +204,7 @@ class OnlineEM(Likelihood):
         self.statistic = self.statistic_from_parameter(parameter)
 
     def check_buffers(self, values: dict[str, Tensor]) -> None:
-        """Check also that the parameter and the number of rows are positive."""
+        """Check in addition that the noise parameter and the number of rows are positive."""
         super().check_buffers(values)
         for name in ("parameter", "rows"):
             if bool((values[name] <= 0).any()):

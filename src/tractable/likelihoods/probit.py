@@ -43,7 +43,7 @@ def hazard(t: Tensor) -> Tensor:
 
 
 def log_entropy(t: Tensor) -> Tensor:
-    """Return the log entropy of a decision of probability ``Phi(t)``, accurate in the tails."""
+    """Return the log of the entropy of a Bernoulli(``Phi(t)``), accurate in the tails."""
     yes, no = torch.special.log_ndtr(t), torch.special.log_ndtr(-t)
     return torch.logaddexp(yes + (-yes).log(), no + (-no).log())
 

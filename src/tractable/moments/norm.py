@@ -65,7 +65,7 @@ class Channels(NamedTuple):
 
 
 def standardized_channels(mu: Tensor, eps: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the means normalized over all dimensions but the second, their center and scale."""
+    """Return ``mu`` normalized per channel (dimension 1), and each channel's mean and 1 / std."""
     found: tuple[Tensor, Tensor, Tensor] = torch.native_batch_norm(
         mu, None, None, None, None, True, 0.0, eps
     )

@@ -179,7 +179,7 @@ class CircularPredictive(Predictive):
         return mean + torch.remainder(y - mean + math.pi, 2 * math.pi) - math.pi
 
     def cdf(self, y: Tensor) -> Tensor:
-        """Return the probability of differences from -pi to that of ``y``."""
+        """Return the probability of angles from half a turn below the center up to ``y``."""
         return self.given(
             self._share(_wrapped(match_shape(y, self.center) - self.center)).clamp(0, 1)
         )

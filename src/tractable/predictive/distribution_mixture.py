@@ -95,7 +95,7 @@ class DistributionMixturePredictive(SampledQuantiles):
         return values.squeeze(-1) if self.column else values
 
     def taken(self, y: Tensor) -> Tensor:
-        """Return targets in the shape and the unit of the parts."""
+        """Return targets in the shape and the unit of the component distributions."""
         y = match_shape(y, self.center)
         return (y - self.offset) / self.unit
 

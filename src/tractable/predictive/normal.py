@@ -37,12 +37,12 @@ class NormalPredictive(Predictive):
 
     @property
     def epistemic(self) -> Tensor:
-        """``epistemic_variance``."""
+        """Variance due to the uncertainty of the weights: ``epistemic_variance``."""
         return self.epistemic_variance
 
     @property
     def aleatoric(self) -> Tensor:
-        """``noise_variance``."""
+        """Variance due to observation noise: ``noise_variance``."""
         return self.noise_variance
 
     @property

@@ -161,7 +161,7 @@ class StoredEstimator(BaseEstimator):
 
     @classmethod
     def unpack(cls, path: str | Path, tensors: Tensors, header: Header) -> Self:
-        """Return the estimator described by tensors and JSON values, as ``pack`` returned them.
+        """Return the estimator that ``pack`` converted to these tensors and JSON values.
 
         Args:
             path: the file, for error messages.

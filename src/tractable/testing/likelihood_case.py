@@ -74,7 +74,7 @@ class LikelihoodCase(ABC):
 
     @abstractmethod
     def make(self) -> Likelihood:
-        """Return a new likelihood."""
+        """Return a new instance of the likelihood under test."""
 
     @abstractmethod
     def observed(self) -> Tensor:

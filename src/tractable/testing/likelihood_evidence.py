@@ -27,7 +27,7 @@ def assert_close(got: Tensor, want: Estimate, size: Tensor | float, tolerance: f
 
 
 class EvidenceTests(LikelihoodCase):
-    """Tests that the evidence is an integral of the likelihood, and messages its derivatives."""
+    """Tests that the evidence integrates the likelihood, and that messages are its derivatives."""
 
     # --- targets -----------------------------------------------------------------------------
 

@@ -202,7 +202,7 @@ class NoiseSchedule:
     # --- the bound -----------------------------------------------------------------------------
 
     def noise_weights(self, variance: Tensor | None = None) -> Tensor:
-        """Return the weight of the squared noise error in the bound, for every step (E 18.39).
+        """Return each step's weight of the squared noise error in the ELBO (E 18.39).
 
         Args:
             variance: variance of each denoising step. Default: its beta.

@@ -125,7 +125,7 @@ class EnsembleMethod(Method[EnsembleState]):
         progress: float,
         on_batch: OnBatch,
     ) -> bool:
-        """Train each member on rows in its own order; a loader is read once for all members."""
+        """Train each member on the rows in its own order; for a loader, only return False."""
         if isinstance(source, LoaderData):
             return False
         orders: list[Tensor | None] = [None] * self.n_estimators

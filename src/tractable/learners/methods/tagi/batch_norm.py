@@ -82,7 +82,7 @@ def refreshed_batch_norm(
     recent: RecentBatches,
     run: Callable[[TensorDict, Inputs], object],
 ) -> TensorDict:
-    """Return buffers with the statistics of recent rows, averaged over batches.
+    """Return buffers with batch-norm statistics of recent rows, the mean over their batches.
 
     Args:
         network: the network.
