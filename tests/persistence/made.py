@@ -128,7 +128,7 @@ def row_model() -> RowModel:
 
 
 def cross(context: Any, x: Any, model: g.GenerativeModel, **options: Any) -> g.GenerativeModel:
-    return model.fit(context, x, progress=False, **options)
+    return model.fit(x, context, progress=False, **options)
 
 
 # --- agents ------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ def test_a_run_in_miniature(tmp_path, capsys, monkeypatch):
     train, test = torch.randperm(150, generator=generator).split([110, 40])
     data = RegressionData("small", x, y, (train,), (test,))
     monkeypatch.setattr(missing, "uci", lambda name: data)
-    quick = {"hidden": (), "epochs": 10, "members": 1, "shrink": False}
+    quick = {"hidden_layer_sizes": (), "epochs": 10, "n_estimators": 1, "relevance": False}
     made = missing.TAGIRegressor
     monkeypatch.setattr(missing, "TAGIRegressor", lambda **more: made(**quick, **more))
     missing.main(["--sets", "boston", "--splits", "1", "--out", str(tmp_path)])

@@ -121,7 +121,7 @@ def _sampled_functions(predictive: Predictive, samples: Any, n_rows: int) -> Any
     if isinstance(samples, int):
         if samples < 0:
             raise ValueError(f"samples must not be negative, got {samples}")
-        held = getattr(predictive, "draws", None)
+        held = getattr(predictive, "means", None)
         if held is None:
             raise TypeError(
                 f"{type(predictive).__name__} contains no weight samples: pass the functions as an "
