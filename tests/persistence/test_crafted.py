@@ -46,7 +46,7 @@ def evil_module(folder: Path) -> Path:
     return folder
 
 
-WIDTHS = ("hidden", "net", "policy_hidden", "value_hidden")
+WIDTHS = ("hidden_layer_sizes", "net", "policy_hidden_layer_sizes", "value_hidden_layer_sizes")
 TOO_WIDE = [[4_000, 4_000], [700] * 40]
 """Each layer fits into the file below, but all together do not."""
 
