@@ -10,12 +10,11 @@ import pytest
 
 from tests.browser.chromium import BROWSER, PHONE, WIDE, show
 from tests.report.test_page import results as study_results
-from tractable.cli.commands.density import Choices as Rows
-from tractable.cli.commands.density import density
+from tractable.cli.commands.density import DensityOptions, density
 from tractable.cli.commands.fit import fit
-from tractable.cli.commands.forecast import Choices as Series
 from tractable.cli.commands.forecast import forecast_file
-from tractable.cli.tables.prepare import Choices
+from tractable.cli.tables.prepare import FitOptions
+from tractable.cli.tables.series import ForecastOptions
 from tractable.report import find_results, write_index, write_report
 
 OWN = ("price", "town", "rows", "ahead")
@@ -40,10 +39,10 @@ def shown(tmp_path_factory):
     data.write_text("\n".join(lines), encoding="utf-8")
     price = "price in thousands of euros"
     quick = {"data": data, "hidden": (8,), "epochs": 4}
-    fit(Choices(target=price, out=folder / "runs/price", **quick))
-    fit(Choices(target="town", out=folder / "runs/town", **quick))
-    density(Rows(data=data, out=folder / "runs/rows", components=1))
-    forecast_file(Series(data=_days(folder), time="day", target=("y",), horizon=7,
+    fit(FitOptions(target=price, out=folder / "runs/price", **quick))
+    fit(FitOptions(target="town", out=folder / "runs/town", **quick))
+    density(DensityOptions(data=data, out=folder / "runs/rows", components=1))
+    forecast_file(ForecastOptions(data=_days(folder), time="day", target=("y",), horizon=7,
                          out=folder / "runs/ahead"))  # fmt: skip
     (folder / "runs/study").mkdir()
     study = study_results(images=[])

@@ -181,7 +181,11 @@ def test_an_ordered_class_may_have_no_rows() -> None:
 
 @pytest.mark.parametrize(
     ("ordered", "message"),
-    [(["low", "good"], "best.*fair"), ([*NAMES, "low"], "twice"), ("low fair good best", "list")],
+    [
+        (["low", "good"], "best.*fair"),
+        ([*NAMES, "low"], "more than once"),
+        ("low fair good best", "list"),
+    ],
 )
 def test_an_order_that_does_not_fit_is_refused(ordered: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
