@@ -10,8 +10,9 @@ from scipy import stats
 from torch import Tensor, nn
 
 from tractable.errors import InvalidInput, InvalidModelFile, NotFitted, Unsupported
-from tractable.generative import DiscreteColumnsWarning, GenerativeModel
+from tractable.generative import DiscreteColumnsWarning, GaussianMixture, GenerativeModel
 from tractable.generative.predictive import Density
+from tractable.persistence import model_file
 
 
 class Independent(Density):
@@ -194,3 +195,14 @@ def test_bad_input_changes_nothing():
 def test_validation_rows_before_a_fit_are_refused():
     with pytest.raises(NotFitted, match="not fitted yet: call fit first"):
         Normals().validation_rows(table(10))
+
+
+@pytest.mark.parametrize("seed", [-(10**30), 2**64])
+def test_a_file_with_a_seed_that_no_generator_takes_is_refused(seed, tmp_path):
+    model = GaussianMixture(n_components=1).fit(np.random.default_rng(0).normal(size=(50, 3)))
+    model.save(tmp_path / "model.tr")
+    tensors, header = model_file.read(tmp_path / "model.tr")
+    header["generative"]["common"]["seed"] = seed
+    model_file.write(tmp_path / "model.tr", tensors, header)
+    with pytest.raises(InvalidModelFile, match="seed in the file must be an integer of 64 bits"):
+        GaussianMixture.load(tmp_path / "model.tr")

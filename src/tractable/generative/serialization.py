@@ -149,7 +149,9 @@ def _checked_arguments(
         for number in _whole_numbers(value):
             validation.require_at_most(abs(number), limit, name)
     common["dtype"] = _dtype(common.get("dtype"))
-    validation.require_type(common.get("seed"), int, "seed")
+    seed = validation.require_type(common.get("seed"), int, "seed")
+    if not -(2**63) <= seed < 2**64:  # the range of torch.Generator.manual_seed
+        raise InvalidModelFile(f"seed in the file must be an integer of 64 bits, got {seed}")
     for name in ("standardize", "dequantize"):
         validation.require_type(common.get(name), bool, name)
     return {**config, **common}
