@@ -13,20 +13,21 @@ Approximate: the entries of z are treated as independent of each other (eq. 9), 
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from torch import Tensor
 
 Needs = tuple[bool, bool, bool]
 BackwardParts = tuple[Tensor | None, Tensor | None, Tensor | None]
 
 
-class BilinearMap(Protocol):
-    """A bilinear map: which entries of x and w are multiplied for each entry of z."""
+class BilinearMap:
+    """A bilinear map: which entries of x and w are multiplied for each entry of z.
+
+    A plain class and not a protocol, because rules ask often which map it is.
+    """
 
     def apply(self, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
         """Return the sum of the products for each entry of z, plus ``b``."""
-        ...
+        raise NotImplementedError
 
     def pull(self, d: Tensor, x: Tensor, w: Tensor, needs: Needs) -> BackwardParts:
         """Return the transposes, from ``d`` in the shape of z back to x, w and b.
@@ -37,7 +38,7 @@ class BilinearMap(Protocol):
             w: the second factor (or its square).
             needs: which of the three results are needed; the others may be None.
         """
-        ...
+        raise NotImplementedError
 
 
 def forward(

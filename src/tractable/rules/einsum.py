@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tractable.gaussian import Gaussian, moment_rule
-from tractable.moments.bilinear import BackwardParts, Needs
+from tractable.moments.bilinear import BackwardParts, BilinearMap, Needs
 from tractable.rules.bilinear import matmul, multiply, product
 from tractable.torch_functions import torch_functions
 
@@ -23,7 +23,7 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 @dataclass(frozen=True)
-class EinsumMap:
+class EinsumMap(BilinearMap):
     """``einsum`` of two tensors, in which each summed index occurs in both.
 
     Attributes:
